@@ -1,0 +1,5 @@
+//! Streaming Hub: a high-throughput, multi-tenant event hub.
+//!
+//! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
+
+pub mod types;
