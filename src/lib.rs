@@ -2,4 +2,5 @@
 //!
 //! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
 
+pub mod engine;
 pub mod types;

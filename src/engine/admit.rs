@@ -1,0 +1,315 @@
+//! Admission: an arrival is checked against the ids of its tenant, numbered, matched, and laid into the batch
+//! that makes it durable, with its jobs and the claims of those that may start at once.
+//!
+//! Arrivals of a tenant are admitted in order. One that must wait (a bucket of ids is being read, the batch is
+//! full, the slot is loading) holds up its own tenant's later ones and nobody else's.
+
+use std::rc::Rc;
+
+use super::arena::Handle;
+use super::dedup::{Look, bucket_minute, dedup_key, tenant_mask};
+use super::filter::PayloadView;
+use super::job::HeldEvent;
+use super::pipeline::Effect;
+use super::rows::{NewJob, Read, Row};
+use super::shard::{Asked, Shard};
+use super::slot::SlotPhase;
+use super::subscriber::{Overflow, Subscriber};
+use super::tenant::Tenant;
+use super::{Arrival, Settled, SettledItem, Ticket};
+use crate::types::{Event, JobKey, Sequence, Slot, TenantId, Time, Trigger, limits};
+
+/// One tenant's part of the arrivals that may wait, as a divisor.
+const TENANT_PARKED_DIVISOR: usize = 4;
+
+/// Why an arrival can't be admitted yet.
+#[derive(Clone, Copy)]
+enum Wait {
+    Bucket(u64),
+    Room,
+}
+
+impl Shard {
+    /// Takes an arrival for one of this shard's slots.
+    pub(super) fn arrive(&mut self, arrival: Arrival, now: Time) {
+        let Some(first) = arrival.events.first() else {
+            self.answer(Settled { ticket: arrival.ticket, items: Vec::new() });
+            return;
+        };
+        let from_request = matches!(arrival.ticket, Ticket::Request(_));
+        if from_request && (self.draining || self.admission_is_full()) {
+            self.refuse(&arrival);
+            return;
+        }
+        if self.draining {
+            return;
+        }
+        let tenant = self.tenant(&first.tenant.clone());
+        if from_request && self.has_parked_its_share(tenant) {
+            self.refuse(&arrival);
+            return;
+        }
+        let slot = self.tenants[tenant].slot;
+        let in_line = !self.tenants[tenant].parked.is_empty();
+        if in_line || self.slots[&slot].phase == SlotPhase::Loading {
+            self.park(tenant, arrival);
+            if !in_line {
+                self.slot(slot).parked.push_back(tenant);
+            }
+            return;
+        }
+        if let Err((arrival, wait)) = self.admit(tenant, arrival, now) {
+            self.park(tenant, arrival);
+            self.wait(tenant, wait);
+        }
+    }
+
+    /// Whether no more arrivals may wait.
+    pub(super) fn admission_is_full(&self) -> bool {
+        let bounds = &self.settings.bounds;
+        self.parked_events >= bounds.admission_events || self.parked_bytes >= bounds.admission_bytes
+    }
+
+    /// Whether a tenant's waiting arrivals use up its part of the admission.
+    pub(super) fn has_parked_its_share(&self, tenant: Handle<Tenant>) -> bool {
+        let bounds = &self.settings.bounds;
+        let tenant = &self.tenants[tenant];
+        tenant.parked_events >= bounds.admission_events / TENANT_PARKED_DIVISOR
+            || tenant.parked_bytes >= bounds.admission_bytes / TENANT_PARKED_DIVISOR
+    }
+
+    /// The tenant, known from now on.
+    pub(super) fn tenant(&mut self, id: &TenantId) -> Handle<Tenant> {
+        if let Some(handle) = self.tenant_of.get(id) {
+            return *handle;
+        }
+        let slot = Slot::of(id, self.settings.slots);
+        assert_eq!(slot.shard(self.settings.shards), self.settings.shard, "the shell routes a tenant to its shard");
+        let mask = tenant_mask(&self.settings.dedup_salt, id);
+        let handle = self.tenants.insert(Tenant::new(id.clone(), slot, mask, self.rng.u64(..)));
+        self.tenant_of.insert(id.clone(), handle);
+        handle
+    }
+
+    /// Tries the parked arrivals of a slot again, tenant by tenant.
+    pub(super) fn unpark(&mut self, slot: Slot, now: Time) {
+        if self.slot(slot).phase == SlotPhase::Loading {
+            return;
+        }
+        let tenants = std::mem::take(&mut self.slot(slot).parked);
+        for tenant in tenants {
+            self.admit_parked(tenant, now);
+        }
+        self.resume_lanes();
+    }
+
+    /// Admits a tenant's parked arrivals in order, as far as it goes.
+    pub(super) fn admit_parked(&mut self, tenant: Handle<Tenant>, now: Time) {
+        while let Some(arrival) = self.unpark_one(tenant) {
+            if let Err((arrival, wait)) = self.admit(tenant, arrival, now) {
+                self.park_front(tenant, arrival);
+                self.wait(tenant, wait);
+                return;
+            }
+        }
+    }
+
+    /// Answers the requests that still wait: the shard is draining, nothing of them was stored.
+    pub(super) fn refuse_parked_requests(&mut self) {
+        let tenants: Vec<Handle<Tenant>> = self.tenants.iter().map(|(handle, _)| handle).collect();
+        for tenant in tenants {
+            while let Some(arrival) = self.unpark_one(tenant) {
+                if matches!(arrival.ticket, Ticket::Request(_)) {
+                    self.refuse(&arrival);
+                }
+            }
+        }
+    }
+
+    /// The ids handed to the last batch are written.
+    pub(super) fn ids_written(&mut self, unit: super::rows::Unit) {
+        if let super::rows::Unit::Slot(slot) = unit {
+            self.dedup.written(slot);
+            self.slot(slot).ids_on_their_way = false;
+        }
+    }
+
+    fn refuse(&mut self, arrival: &Arrival) {
+        self.counters.arrivals_refused += 1;
+        let items = vec![SettledItem::Overloaded; arrival.events.len()];
+        self.answer(Settled { ticket: arrival.ticket, items });
+    }
+
+    fn park(&mut self, tenant: Handle<Tenant>, arrival: Arrival) {
+        self.count_parked(tenant, &arrival);
+        self.tenants[tenant].parked.push_back(arrival);
+    }
+
+    fn park_front(&mut self, tenant: Handle<Tenant>, arrival: Arrival) {
+        self.count_parked(tenant, &arrival);
+        self.tenants[tenant].parked.push_front(arrival);
+    }
+
+    fn count_parked(&mut self, tenant: Handle<Tenant>, arrival: &Arrival) {
+        let (events, bytes) = (arrival.events.len(), weight(arrival));
+        self.parked_events += events;
+        self.parked_bytes += bytes;
+        let tenant = &mut self.tenants[tenant];
+        tenant.parked_events += events;
+        tenant.parked_bytes += bytes;
+    }
+
+    fn unpark_one(&mut self, tenant: Handle<Tenant>) -> Option<Arrival> {
+        let tenant = self.tenants.get_mut(tenant)?;
+        let arrival = tenant.parked.pop_front()?;
+        let (events, bytes) = (arrival.events.len(), weight(&arrival));
+        tenant.parked_events -= events;
+        tenant.parked_bytes -= bytes;
+        self.parked_events -= events;
+        self.parked_bytes -= bytes;
+        Some(arrival)
+    }
+
+    fn wait(&mut self, tenant: Handle<Tenant>, wait: Wait) {
+        let slot = self.tenants[tenant].slot;
+        match wait {
+            Wait::Room => self.slot(slot).parked.push_back(tenant),
+            Wait::Bucket(minute) => {
+                self.bucket_waiters.entry((slot, minute)).or_default().push(tenant);
+                self.read_bucket(slot, minute);
+            }
+        }
+    }
+
+    /// Reads a bucket of ids, unless that is under way.
+    pub(super) fn read_bucket(&mut self, slot: Slot, minute: u64) {
+        if self.bucket_reads >= limits::DEDUP_READS_MAX {
+            self.buckets_waiting.push_back((slot, minute));
+        } else if self.dedup.begin_read(slot, minute) {
+            self.bucket_reads += 1;
+            self.ask(Asked::Ids(slot, minute), Read::Ids { slot, minute });
+        }
+    }
+
+    /// Admits an arrival whole, or says what it waits for.
+    fn admit(&mut self, tenant: Handle<Tenant>, arrival: Arrival, now: Time) -> Result<(), (Arrival, Wait)> {
+        let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
+        let bounds = self.settings.bounds;
+        if self.slot(slot).pipeline.is_full(bounds.batch_rows, bounds.batch_bytes) {
+            return Err((arrival, Wait::Room));
+        }
+        let mut looks = Vec::with_capacity(arrival.events.len());
+        for event in &arrival.events {
+            let minute = bucket_minute(event.id);
+            match self.dedup.look(slot, minute, dedup_key(mask, event.id)) {
+                Look::Unread => return Err((arrival, Wait::Bucket(minute))),
+                look @ (Look::Fresh | Look::Duplicate(_)) => looks.push(look),
+            }
+        }
+        let begin = self.slot(slot).pipeline.gathered();
+        let copy = self.counts_on_another(slot, mask, &arrival).then(|| arrival.events.clone());
+        let mut items = Vec::with_capacity(arrival.events.len());
+        for (event, look) in arrival.events.into_iter().zip(looks) {
+            items.push(self.admit_event(tenant, event, look, now));
+        }
+        let state = self.slot(slot);
+        state.pipeline.close_arrival(begin);
+        state.pipeline.follow(Effect::Settle { ticket: arrival.ticket, items, again: copy });
+        self.touch(slot);
+        Ok(())
+    }
+
+    /// Whether one of the events is a duplicate of a copy that is not durable yet.
+    fn counts_on_another(&mut self, slot: Slot, mask: u128, arrival: &Arrival) -> bool {
+        let durable = self.slot(slot).durable;
+        arrival.events.iter().any(|event| {
+            let look = self.dedup.look(slot, bucket_minute(event.id), dedup_key(mask, event.id));
+            matches!(look, Look::Duplicate(sequence) if sequence > durable)
+        })
+    }
+
+    fn admit_event(&mut self, tenant: Handle<Tenant>, mut event: Event, look: Look, now: Time) -> SettledItem {
+        let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
+        let (minute, key) = (bucket_minute(event.id), dedup_key(mask, event.id));
+        let look = if look == Look::Fresh { self.dedup.look(slot, minute, key) } else { look };
+        if let Look::Duplicate(sequence) = look {
+            self.counters.events_duplicate += 1;
+            return SettledItem::Duplicate(sequence);
+        }
+        let state = self.slot(slot);
+        let sequence = state.next;
+        state.next = sequence.next();
+        event.sequence = sequence;
+        self.dedup.insert(slot, minute, key, sequence);
+        self.counters.events_accepted += 1;
+        self.match_event(tenant, &Rc::new(event), now);
+        SettledItem::Stored(sequence)
+    }
+
+    /// Makes the event's row and a job for each subscription that matches.
+    fn match_event(&mut self, tenant: Handle<Tenant>, event: &Rc<Event>, now: Time) {
+        let mut found = Vec::new();
+        self.tenants[tenant].matcher.matches(event, &mut PayloadView::new(), &mut found);
+        let subscribers: Vec<Handle<Subscriber>> =
+            found.into_iter().filter_map(|index| self.subscribers.handle_at(index)).collect();
+        let jobs = subscribers.iter().map(|subscriber| self.new_job(*subscriber)).collect::<Vec<_>>();
+        if jobs.is_empty() {
+            self.counters.events_without_subscription += 1;
+        }
+        self.counters.jobs_made.add(Trigger::Match.as_str(), jobs.len() as u64);
+        let slot = self.tenants[tenant].slot;
+        self.slot(slot).pipeline.push(Row::Event { event: Rc::clone(event), jobs });
+        let mut held = None;
+        for (ordinal, subscriber) in subscribers.into_iter().enumerate() {
+            let ordinal = u16::try_from(ordinal).expect("a tenant's subscriptions are far below 2^16");
+            let key = JobKey { slot, sequence: event.sequence, ordinal };
+            if self.spills(subscriber, event.sequence) {
+                self.spill(subscriber, event.sequence);
+            } else {
+                let held = *held.get_or_insert_with(|| self.hold(Rc::clone(event), tenant));
+                self.queue_new_job(key, subscriber, held, now);
+            }
+        }
+    }
+
+    fn new_job(&self, subscriber: Handle<Subscriber>) -> NewJob {
+        let subscription = &self.subscribers[subscriber].subscription;
+        NewJob { subscription: subscription.id, destination: subscription.destination_id, claim: None }
+    }
+
+    /// Puts an event into memory for its jobs.
+    pub(super) fn hold(&mut self, event: Rc<Event>, tenant: Handle<Tenant>) -> Handle<HeldEvent> {
+        self.held_bytes += event.weight();
+        self.tenants[tenant].bytes += event.weight();
+        self.held.insert(HeldEvent { event, tenant, jobs: 0 })
+    }
+
+    /// Whether a new job of this subscription has to wait in the log.
+    pub(super) fn spills(&self, handle: Handle<Subscriber>, sequence: Sequence) -> bool {
+        let subscriber = &self.subscribers[handle];
+        if subscriber.overflow.is_some_and(|overflow| sequence >= overflow.next_read) {
+            return true;
+        }
+        let waiting = subscriber.queue.waiting(super::job::Class::First);
+        waiting >= self.settings.bounds.queue_head_jobs || !self.has_room(handle)
+    }
+
+    /// Leaves a job to the log, behind the subscription's overflow cursor.
+    pub(super) fn spill(&mut self, handle: Handle<Subscriber>, sequence: Sequence) {
+        self.counters.jobs_spilled += 1;
+        let subscriber = &mut self.subscribers[handle];
+        match &mut subscriber.overflow {
+            Some(overflow) => {
+                overflow.next_read = overflow.next_read.min(sequence);
+                overflow.last_spilled = overflow.last_spilled.max(sequence);
+            }
+            None => subscriber.overflow = Some(Overflow { next_read: sequence, last_spilled: sequence }),
+        }
+        self.write_cursor(handle);
+        self.refill_if_low(handle);
+    }
+}
+
+fn weight(arrival: &Arrival) -> usize {
+    arrival.events.iter().map(Event::weight).sum()
+}

@@ -1,0 +1,203 @@
+//! The shard's lanes: what was read, what is settled, how far each may commit, and when one must pause.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::lane::Lane;
+use super::pipeline::{Effect, Pipeline};
+use super::rows::{Row, Unit};
+use super::shard::Shard;
+use super::{Arrival, LaneNumber, LaneRecord, Output, QuarantineRecord, Ticket};
+use crate::types::{Event, LaneName, Slot, Time, limits};
+
+struct LaneState {
+    lane: Lane,
+    paused: bool,
+    /// The position as last written and told.
+    told: u64,
+}
+
+/// The lanes of a shard.
+pub(super) struct Intake {
+    lanes: BTreeMap<LaneNumber, LaneState>,
+    pub(super) pipeline: Pipeline,
+    /// Quarantined records kept whole in this minute, per topic and reason.
+    whole: BTreeMap<(Box<str>, &'static str), u32>,
+    whole_minute: u64,
+}
+
+/// A lane as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneReport {
+    /// Its name.
+    pub name: LaneName,
+    /// All before this offset is settled.
+    pub position: u64,
+    /// Records read and not settled.
+    pub open: usize,
+    /// It is paused, for the shard is full.
+    pub paused: bool,
+}
+
+impl Intake {
+    pub(super) fn new() -> Self {
+        Self { lanes: BTreeMap::new(), pipeline: Pipeline::new(Unit::Lanes), whole: BTreeMap::new(), whole_minute: 0 }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.pipeline.is_idle()
+    }
+
+    /// A record of a lane is durable, dropped or in quarantine. Records of a lane that is gone are nobody's.
+    pub(super) fn settle(&mut self, lane: LaneNumber, offset: u64) {
+        if let Some(state) = self.lanes.get_mut(&lane) {
+            state.lane.settle(offset);
+        }
+    }
+
+    pub(super) fn report(&self) -> Vec<LaneReport> {
+        self.lanes
+            .values()
+            .map(|state| LaneReport {
+                name: state.lane.name().clone(),
+                position: state.lane.position(),
+                open: state.lane.open(),
+                paused: state.paused,
+            })
+            .collect()
+    }
+
+    /// Keeps the first hundred of a topic, reason and minute whole; of the rest, hash and size.
+    fn thin_out(&mut self, record: &mut QuarantineRecord) {
+        let minute = record.received_at.as_minutes();
+        if minute != self.whole_minute {
+            self.whole.clear();
+            self.whole_minute = minute;
+        }
+        let count = self.whole.entry((record.topic.clone(), record.reason)).or_insert(0);
+        *count += 1;
+        if *count > limits::QUARANTINE_WHOLE_PER_MINUTE {
+            record.body = Bytes::new();
+            record.headers = Vec::new();
+        }
+    }
+}
+
+impl Shard {
+    /// The offset that a lane may commit up to, for the moment when it is about to be taken away.
+    #[must_use]
+    pub fn lane_position(&self, lane: LaneNumber) -> Option<u64> {
+        self.intake.lanes.get(&lane).map(|state| state.lane.position())
+    }
+
+    pub(super) fn lane_assigned(&mut self, lane: LaneNumber, name: LaneName, position: u64) {
+        let state = LaneState { lane: Lane::new(name, position), paused: false, told: position };
+        self.intake.lanes.insert(lane, state);
+    }
+
+    pub(super) fn lane_revoked(&mut self, lane: LaneNumber) {
+        self.intake.lanes.remove(&lane);
+    }
+
+    pub(super) fn lane_settled(&mut self, ticket: Ticket) {
+        if let Ticket::Lane { lane, offset, .. } = ticket {
+            self.intake.settle(lane, offset);
+        }
+    }
+
+    /// Takes a record of a lane: an event goes to its slot's owner, here or on another shard.
+    pub(super) fn lane_record(&mut self, lane: LaneNumber, offset: u64, record: LaneRecord, now: Time) {
+        let Some(state) = self.intake.lanes.get_mut(&lane) else { return };
+        if !state.lane.read(offset) {
+            return;
+        }
+        match record {
+            LaneRecord::Drop => self.intake.settle(lane, offset),
+            LaneRecord::Quarantine(record) => self.quarantine(lane, offset, record),
+            LaneRecord::Accept(event) => {
+                let ticket = Ticket::Lane { shard: self.settings.shard, lane, offset };
+                let owner = Slot::of(&event.tenant, self.settings.slots).shard(self.settings.shards);
+                let arrival = Arrival { events: vec![*event], ticket };
+                if owner == self.settings.shard {
+                    let tenant = self.tenant(&arrival.events[0].tenant.clone());
+                    self.arrive(arrival, now);
+                    self.pause_if(lane, self.has_parked_its_share(tenant));
+                } else {
+                    self.outputs.push_back(Output::Handover(owner, arrival));
+                }
+            }
+        }
+        self.pause_if_full(lane);
+    }
+
+    fn quarantine(&mut self, lane: LaneNumber, offset: u64, mut record: Box<QuarantineRecord>) {
+        self.counters.events_quarantined.count(record.reason);
+        self.intake.thin_out(&mut record);
+        self.intake.pipeline.push(Row::Quarantine(record));
+        self.intake.pipeline.follow(Effect::LaneSettled(lane, offset));
+        self.dirty_units.insert(Unit::Lanes);
+    }
+
+    fn pause_if_full(&mut self, lane: LaneNumber) {
+        self.pause_if(lane, self.admission_is_full());
+    }
+
+    fn pause_if(&mut self, lane: LaneNumber, full: bool) {
+        let Some(state) = self.intake.lanes.get_mut(&lane) else { return };
+        if !state.paused && (full || state.lane.open() >= self.settings.bounds.lane_open_records) {
+            state.paused = true;
+            self.outputs.push_back(Output::PauseLane(lane));
+        }
+    }
+
+    /// Lets paused lanes go on once there is room again.
+    pub(super) fn resume_lanes(&mut self) {
+        if self.admission_is_full() {
+            return;
+        }
+        for (lane, state) in &mut self.intake.lanes {
+            if state.paused && state.lane.open() < self.settings.bounds.lane_resume_below.max(1) {
+                state.paused = false;
+                self.outputs.push_back(Output::ResumeLane(*lane));
+            }
+        }
+    }
+
+    /// Writes and tells the positions that moved: all before them is durable already.
+    pub(super) fn tell_positions(&mut self) {
+        for (lane, state) in &mut self.intake.lanes {
+            let position = state.lane.position();
+            if position != state.told {
+                state.told = position;
+                self.intake.pipeline.push(Row::Lane { name: state.lane.name().clone(), position });
+                self.outputs.push_back(Output::LanePosition { lane: *lane, position });
+                self.dirty_units.insert(Unit::Lanes);
+            }
+        }
+    }
+}
+
+/// The quarantine record of an event that the store rejects by itself.
+pub(super) fn unstorable(event: &Event, now: Time) -> QuarantineRecord {
+    use sha2::Digest as _;
+    let mut parts = event.lane.0.rsplitn(2, '/');
+    let partition = parts.next().and_then(|text| text.parse().ok()).unwrap_or(-1);
+    let topic = parts.next().map_or(&*event.lane.0, |rest| rest.strip_prefix("kafka/").unwrap_or(rest));
+    let headers = event
+        .attributes
+        .iter()
+        .map(|(name, value)| (format!("ce-{name}").into_boxed_str(), Some(Bytes::copy_from_slice(value.as_bytes()))));
+    QuarantineRecord {
+        topic: topic.into(),
+        partition,
+        offset: event.sequence.0,
+        received_at: now,
+        reason: "unstorable",
+        header: None,
+        headers: headers.collect(),
+        body: event.payload.slice(..event.payload.len().min(limits::QUARANTINE_BODY_BYTES)),
+        size: event.payload.len() as u64,
+        sha256: sha2::Sha256::digest(&event.payload).into(),
+    }
+}

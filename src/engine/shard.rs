@@ -1,0 +1,296 @@
+//! The shard: its state, its inputs and outputs, its clockwork. What each input means stands in the files
+//! beside this one, a concept each.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ahash::RandomState;
+
+use super::arena::{Arena, Handle};
+use super::dedup::Dedup;
+use super::intake::Intake;
+use super::job::{Class, HeldEvent, Job};
+use super::rows::{Read, ReadId, Unit};
+use super::settings::ShardSettings;
+use super::slot::SlotState;
+use super::subscriber::Subscriber;
+use super::target::Target;
+use super::tenant::Tenant;
+use super::wheel::Wheel;
+use super::{Command, CommandId, Input, Output};
+use crate::types::counters::Counters;
+use crate::types::{Destination, DestinationId, JobKey, Slot, SubscriptionId, TenantId, Time, limits};
+
+/// Why the engine wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutReason {
+    /// A job's time comes.
+    Job,
+    /// A destination's circuit, hold or rate lets something out again.
+    Destination,
+    /// A refused batch is tried again.
+    StoreRetry,
+    /// What is derived is to be written behind.
+    WriteBehind,
+}
+
+/// What a read was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Slot(Slot),
+    Log(Slot),
+    Queue(Slot, Handle<Tenant>, Handle<Subscriber>),
+    Cancel(Slot, SubscriptionId),
+    Due(Slot),
+    Ids(Slot, u64),
+    Command(Slot, CommandId),
+}
+
+/// One shard's brain. See the module's documentation for the contract.
+pub struct Shard {
+    pub(super) settings: ShardSettings,
+    pub(super) rng: fastrand::Rng,
+    pub(super) counters: Counters,
+    pub(super) draining: bool,
+
+    pub(super) tenants: Arena<Tenant>,
+    pub(super) targets: Arena<Target>,
+    pub(super) subscribers: Arena<Subscriber>,
+    pub(super) tenant_of: BTreeMap<TenantId, Handle<Tenant>>,
+    pub(super) target_of: BTreeMap<DestinationId, Handle<Target>>,
+    pub(super) subscriber_of: BTreeMap<SubscriptionId, Handle<Subscriber>>,
+
+    pub(super) slots: BTreeMap<Slot, SlotState>,
+    pub(super) dedup: Dedup,
+    pub(super) intake: Intake,
+    /// Arrivals parked, in events and in bytes.
+    pub(super) parked_events: usize,
+    pub(super) parked_bytes: usize,
+    /// Tenants whose first arrival waits for a bucket of ids.
+    pub(super) bucket_waiters: BTreeMap<(Slot, u64), Vec<Handle<Tenant>>>,
+    pub(super) bucket_reads: usize,
+    /// Buckets to be read once fewer reads are under way.
+    pub(super) buckets_waiting: VecDeque<(Slot, u64)>,
+
+    pub(super) jobs: Arena<Job>,
+    pub(super) held: Arena<HeldEvent>,
+    pub(super) held_bytes: usize,
+    pub(super) job_of: std::collections::HashMap<JobKey, Handle<Job>, RandomState>,
+
+    pub(super) wheel: Wheel<Handle<Job>>,
+    pub(super) wakes: BTreeSet<(Time, Handle<Target>)>,
+    pub(super) retrying: BTreeSet<(Time, Unit)>,
+    pub(super) tick_at: Time,
+    /// Where the sweep over jobs goes on, and the one over tenants.
+    pub(super) sweep_from: u32,
+    pub(super) tenant_sweep_from: u32,
+
+    /// Tenants with something ready, by class.
+    pub(super) ring: [VecDeque<Handle<Tenant>>; 2],
+    pub(super) turn: Class,
+    pub(super) in_flight: u32,
+    pub(super) retries_in_flight: u32,
+    pub(super) slow_in_flight: u32,
+    pub(super) slow_waiting: VecDeque<Handle<Target>>,
+    /// Attempts in order of start, to notice those that take long.
+    pub(super) started: VecDeque<(Time, Handle<Job>)>,
+    pub(super) suspects: VecDeque<Handle<Job>>,
+    /// A suspect runs alone since then.
+    pub(super) alone: bool,
+    /// Since when the others have been held back for a suspect.
+    pub(super) held_back_since: Option<Time>,
+    /// The next suspect waits until then, so that the others get their share.
+    pub(super) next_suspect_at: Time,
+
+    /// Reads under way: what for, and the read itself, should it have to be asked again.
+    pub(super) asked: BTreeMap<ReadId, (Asked, Read)>,
+    /// Reads that failed, to be asked again at the next tick.
+    pub(super) failed_reads: Vec<(Asked, Read)>,
+    pub(super) next_read: u64,
+    /// The read whose answer is being dealt with.
+    pub(super) answering: ReadId,
+    pub(super) queue_reads: usize,
+    pub(super) refill_waiting: VecDeque<Handle<Tenant>>,
+    pub(super) commands: BTreeMap<CommandId, Command>,
+    pub(super) commands_waiting: VecDeque<(CommandId, Command)>,
+
+    /// Units with something to send.
+    pub(super) dirty_units: BTreeSet<Unit>,
+    pub(super) outputs: VecDeque<Output>,
+}
+
+impl Shard {
+    /// A shard that owns every slot `s` with `s mod shards = shard`, and begins to load them at once.
+    ///
+    /// # Panics
+    /// When the settings contradict each other (`shard ≥ shards`, no slots, no attempts).
+    #[must_use]
+    pub fn new(settings: ShardSettings, now: Time) -> Self {
+        assert!(settings.shard.0 < settings.shards, "a shard is one of the process's shards");
+        assert!(settings.slots > 0 && settings.attempts_max > 0, "a shard has slots and attempts");
+        let mut rng = fastrand::Rng::with_seed(settings.seed);
+        let hash = RandomState::with_seeds(rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..));
+        let dedup = Dedup::new(settings.bounds.dedup_bytes, rng.u64(..));
+        let mut shard = Self {
+            rng,
+            counters: Counters::default(),
+            draining: false,
+            tenants: Arena::default(),
+            targets: Arena::default(),
+            subscribers: Arena::default(),
+            tenant_of: BTreeMap::new(),
+            target_of: BTreeMap::new(),
+            subscriber_of: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            dedup,
+            intake: Intake::new(),
+            parked_events: 0,
+            parked_bytes: 0,
+            bucket_waiters: BTreeMap::new(),
+            bucket_reads: 0,
+            buckets_waiting: VecDeque::new(),
+            jobs: Arena::default(),
+            held: Arena::default(),
+            held_bytes: 0,
+            job_of: std::collections::HashMap::with_hasher(hash),
+            wheel: Wheel::new(now),
+            wakes: BTreeSet::new(),
+            retrying: BTreeSet::new(),
+            tick_at: now + limits::WRITE_BEHIND,
+            sweep_from: 0,
+            tenant_sweep_from: 0,
+            ring: Default::default(),
+            turn: Class::First,
+            in_flight: 0,
+            retries_in_flight: 0,
+            slow_in_flight: 0,
+            slow_waiting: VecDeque::new(),
+            started: VecDeque::new(),
+            suspects: VecDeque::new(),
+            alone: false,
+            held_back_since: None,
+            next_suspect_at: now,
+            asked: BTreeMap::new(),
+            failed_reads: Vec::new(),
+            next_read: 0,
+            answering: ReadId(0),
+            queue_reads: 0,
+            refill_waiting: VecDeque::new(),
+            commands: BTreeMap::new(),
+            commands_waiting: VecDeque::new(),
+            dirty_units: BTreeSet::new(),
+            outputs: VecDeque::new(),
+            settings,
+        };
+        shard.begin_loading();
+        shard
+    }
+
+    /// Takes in what happened. `now` is never before an earlier `now`.
+    pub fn handle(&mut self, input: Input, now: Time) {
+        match input {
+            Input::Config(change) => self.configure(change, now),
+            Input::LaneAssigned { lane, name, position } => self.lane_assigned(lane, name, position),
+            Input::LaneRevoked(lane) => self.lane_revoked(lane),
+            Input::Record { lane, offset, record } => self.lane_record(lane, offset, record, now),
+            Input::Arrival(arrival) => self.arrive(arrival, now),
+            Input::Settled(ticket) => self.lane_settled(ticket),
+            Input::Committed(unit, number) => self.committed(unit, number, now),
+            Input::Refused(unit, number, refusal) => self.refused(unit, number, refusal, now),
+            Input::Loaded(read, answer) => self.loaded(read, answer, now),
+            Input::AttemptEnded { token, outcome } => self.attempt_ended(token, outcome, now),
+            Input::Command(id, command) => self.command(id, command, now),
+            Input::Drain => self.drain(now),
+        }
+        self.settle_down(now);
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(job) = self.wheel.pop_expired(now) {
+            self.wake_job(job, now);
+        }
+        while let Some((at, target)) = self.wakes.first().copied()
+            && at <= now
+        {
+            self.wakes.pop_first();
+            self.wake_target(target, now);
+        }
+        while let Some((at, unit)) = self.retrying.first().copied()
+            && at <= now
+        {
+            self.retrying.pop_first();
+            self.dirty_units.insert(unit);
+        }
+        if self.tick_at <= now {
+            self.tick_at = now + limits::WRITE_BEHIND;
+            self.write_behind(now);
+            self.sweep(now);
+        }
+        self.settle_down(now);
+    }
+
+    /// What is to be done next; `None` when all is said.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Shard::handle_timeout`] is to be called at the latest, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Time, TimeoutReason)> {
+        let job = self.wheel.next_deadline().map(|at| (at, TimeoutReason::Job));
+        let wake = self.wakes.first().map(|(at, _)| (*at, TimeoutReason::Destination));
+        let retry = self.retrying.first().map(|(at, _)| (*at, TimeoutReason::StoreRetry));
+        let tick = Some((self.tick_at, TimeoutReason::WriteBehind));
+        [job, wake, retry, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+
+    /// Whether nothing is in flight, on its way or waiting to be written: after [`Input::Drain`], the moment to stop.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let quiet = self.slots.values().all(|slot| slot.pipeline.is_idle());
+        self.in_flight == 0 && quiet && self.intake.is_idle() && self.outputs.is_empty()
+    }
+
+    /// Asks the store.
+    pub(super) fn ask(&mut self, asked: Asked, read: Read) {
+        self.next_read += 1;
+        let id = ReadId(self.next_read);
+        if let Some(slot) = asked.returns_jobs_of() {
+            self.slot(slot).departed.reading(id);
+        }
+        self.asked.insert(id, (asked, read.clone()));
+        self.outputs.push_back(Output::Read(id, read));
+    }
+
+    /// Marks a slot's pipeline as having something to send.
+    pub(super) fn touch(&mut self, slot: Slot) {
+        self.dirty_units.insert(Unit::Slot(slot));
+    }
+
+    /// The slot's state; jobs and tenants only exist for slots of this shard.
+    pub(super) fn slot(&mut self, slot: Slot) -> &mut SlotState {
+        self.slots.get_mut(&slot).expect("a tenant's slot is one of this shard's")
+    }
+
+    /// The destination of a subscriber.
+    pub(super) fn destination_of(&self, subscriber: Handle<Subscriber>) -> std::rc::Rc<Destination> {
+        std::rc::Rc::clone(&self.targets[self.subscribers[subscriber].target].destination)
+    }
+
+    /// Starts what may start and sends what is ready, until neither leads to more.
+    fn settle_down(&mut self, now: Time) {
+        loop {
+            self.pump(now);
+            if !self.flush(now) {
+                return;
+            }
+        }
+    }
+
+    fn drain(&mut self, now: Time) {
+        self.draining = true;
+        self.refuse_parked_requests();
+        self.withdraw_suspects();
+        self.write_behind(now);
+    }
+}
