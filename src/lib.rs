@@ -3,4 +3,6 @@
 //! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
 
 pub mod engine;
+#[cfg(feature = "serve")]
+pub mod runtime;
 pub mod types;
