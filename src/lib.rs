@@ -5,4 +5,5 @@
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod runtime;
+pub mod store;
 pub mod types;

@@ -1,0 +1,391 @@
+//! Records for tests: a few plain ones, and strategies that give any.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::job::RunRow;
+use crate::engine::QuarantineRecord;
+use crate::engine::rows::{CircuitRecord, DestinationRecord, NewJob};
+use crate::types::destination::{
+    Auth, CircuitSettings, Method, On410, Ordering, OrderingKey, SigningSecret, StaticHeader, Verification,
+};
+use crate::types::source::SourceKind;
+use crate::types::subscription::VerificationState;
+use crate::types::{
+    AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, Destination, DestinationId, Duration, End,
+    EndReason, ErrorKind, Event, HttpRequest, JobKey, JobRecord, LaneName, ProducerDeadLetter, RetryPolicy, RunId,
+    Secret, Sequence, Slot, Source, SourceId, Subscription, SubscriptionId, TenantId, Time, Trigger,
+};
+
+pub fn plain_event(tenant: &str, sequence: u64) -> Event {
+    Event {
+        tenant: TenantId::new(tenant).expect("a valid tenant"),
+        id: crate::types::ids::uuid_v7(Time::from_millis(1_700_000_000_000 + sequence), u128::from(sequence)),
+        sequence: Sequence(sequence),
+        received_at: Time::from_millis(1_700_000_000_000 + sequence),
+        key: "loan.approved".into(),
+        schema_major: 1,
+        attributes: Attributes::pack([("id", "1"), ("source", "loans")]),
+        traceparent: None,
+        tracestate: None,
+        content_encoding: None,
+        source_id: None,
+        request: None,
+        lane: LaneName::kafka("lerian.streaming.loans", 3),
+        payload: Bytes::from_static(b"{\"a\":1}"),
+    }
+}
+
+pub fn claimed_job(subscription: u128) -> NewJob {
+    NewJob {
+        subscription: SubscriptionId(Uuid::from_u128(subscription)),
+        destination: DestinationId(Uuid::from_u128(2)),
+        claim: Some(plain_claim(1)),
+    }
+}
+
+pub fn plain_claim(id: u128) -> ClaimRecord {
+    ClaimRecord { attempt: AttemptId(Uuid::from_u128(id)), claimed_at: Time(10), until: Time(20), alone: false }
+}
+
+pub fn failed_attempt(number: u32, kind: ErrorKind) -> AttemptRecord {
+    AttemptRecord {
+        number,
+        claim: plain_claim(u128::from(number)),
+        destination: DestinationId(Uuid::from_u128(2)),
+        url: "https://example.com/".into(),
+        outcome: AttemptOutcome { ended_at: Time(15), error_kind: Some(kind), ..AttemptOutcome::default() },
+        counted: true,
+        reclaim: false,
+        next_at: Some(Time(1_000)),
+    }
+}
+
+pub fn plain_job(key: JobKey) -> JobRecord {
+    JobRecord {
+        key,
+        subscription: SubscriptionId(Uuid::from_u128(1)),
+        destination: DestinationId(Uuid::from_u128(2)),
+        run: RunId::MATCH,
+        trigger: Trigger::Match,
+        created_at: Time(1),
+        attempts: 8,
+        counted: 8,
+        reclaims: 0,
+        open_claim: None,
+        next_at: None,
+        last_status: Some(500),
+        last_error_kind: Some(ErrorKind::Status),
+        end: None,
+    }
+}
+
+pub fn producer_dead_letter(offset: u64) -> ProducerDeadLetter {
+    ProducerDeadLetter {
+        topic: "lerian.streaming.loans.dlq".into(),
+        partition: 0,
+        offset,
+        received_at: Time::from_millis(1_700_000_000_000),
+        tenant: Some("acme".into()),
+        event_id: None,
+        source_topic: None,
+        source_partition: None,
+        source_offset: Some(-1),
+        error_class: Some("timeout".into()),
+        error_message: None,
+        cause_kind: None,
+        retry_count: Some(3),
+        first_failure_at: None,
+        producer_id: None,
+        payload_omitted: Some(true),
+        payload_bytes: None,
+    }
+}
+
+pub fn manual_run(id: u128) -> RunRow {
+    RunRow {
+        subscription: SubscriptionId(Uuid::from_u128(1)),
+        destination: DestinationId(Uuid::from_u128(2)),
+        run: RunId(Uuid::from_u128(id)),
+        trigger: Trigger::Manual,
+        created_at: Time(30),
+    }
+}
+
+pub fn destination(tenant: &TenantId, id: Uuid) -> Destination {
+    Destination {
+        id: DestinationId(id),
+        tenant: tenant.clone(),
+        name: Some("ours".to_owned()),
+        description: None,
+        url: "https://example.com/hook".parse().expect("a valid URL"),
+        method: Method::Post,
+        headers: vec![StaticHeader { name: "x-a".to_owned(), value: Secret::new(b"value".to_vec()) }],
+        on_410: On410::Disable,
+        auth: Auth::Bearer { token: Secret::new(b"token-in-the-clear".to_vec()) },
+        secrets: vec![SigningSecret { secret: Secret::new(vec![7; 32]), expires_at: None }],
+        timeout_ms: 15_000,
+        max_in_flight: 16,
+        rate_limit: None,
+        retry: RetryPolicy::default(),
+        ordering: Ordering::Fifo,
+        ordering_key: OrderingKey::Subscription,
+        circuit: CircuitSettings::default(),
+        verification: Verification::Challenge,
+        created_at: Time(1),
+        updated_at: Time(2),
+        version: 1,
+    }
+}
+
+pub fn subscription(tenant: &TenantId, id: Uuid) -> Subscription {
+    Subscription {
+        id: SubscriptionId(id),
+        tenant: tenant.clone(),
+        name: None,
+        description: None,
+        origin: None,
+        source_id: None,
+        event_types: Vec::new(),
+        schema_major: None,
+        filter_rules: Vec::new(),
+        destination_id: DestinationId(id),
+        enabled: true,
+        disabled_reason: None,
+        disabled_at: None,
+        verification_state: VerificationState::Active,
+        retry: None,
+        ordering: None,
+        ordering_key: None,
+        created_at: Time(1),
+        updated_at: Time(2),
+        version: 3,
+    }
+}
+
+pub fn source(tenant: &TenantId, id: Uuid) -> Source {
+    Source {
+        id: SourceId(id),
+        tenant: tenant.clone(),
+        name: None,
+        slug: "shop".to_owned(),
+        kind: SourceKind::Http,
+        enabled: true,
+        max_body_bytes: 1024,
+        event_key_header: None,
+        event_key_path: None,
+        created_at: Time(1),
+        updated_at: Time(1),
+        version: 1,
+    }
+}
+
+pub fn tenant() -> impl Strategy<Value = TenantId> {
+    "[a-zA-Zé!~][ -~é]{0,6}".prop_map(|text| TenantId::new(&text).expect("no control characters"))
+}
+
+pub fn job_key() -> impl Strategy<Value = JobKey> {
+    any::<(u16, u64, u16)>().prop_map(|(slot, sequence, ordinal)| JobKey {
+        slot: Slot(slot),
+        sequence: Sequence(sequence),
+        ordinal,
+    })
+}
+
+pub fn uuid() -> impl Strategy<Value = Uuid> {
+    any::<u128>().prop_map(Uuid::from_u128)
+}
+
+pub fn time() -> impl Strategy<Value = Time> {
+    any::<u64>().prop_map(Time)
+}
+
+fn text() -> impl Strategy<Value = Box<str>> {
+    "[ -~é€]{0,12}".prop_map(String::into_boxed_str)
+}
+
+fn blob() -> impl Strategy<Value = Bytes> {
+    proptest::collection::vec(any::<u8>(), 0..40).prop_map(Bytes::from)
+}
+
+fn headers() -> impl Strategy<Value = Vec<(Box<str>, Bytes)>> {
+    proptest::collection::vec((text(), blob()), 0..3)
+}
+
+pub fn claim() -> impl Strategy<Value = ClaimRecord> {
+    (uuid(), time(), time(), any::<bool>()).prop_map(|(attempt, claimed_at, until, alone)| ClaimRecord {
+        attempt: AttemptId(attempt),
+        claimed_at,
+        until,
+        alone,
+    })
+}
+
+pub fn new_job() -> impl Strategy<Value = NewJob> {
+    (uuid(), uuid(), proptest::option::of(claim())).prop_map(|(subscription, destination, claim)| NewJob {
+        subscription: SubscriptionId(subscription),
+        destination: DestinationId(destination),
+        claim,
+    })
+}
+
+pub fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        Just(End::Delivered),
+        Just(End::Cancelled),
+        Just(End::DeadLettered(EndReason::Exhausted)),
+        Just(End::DeadLettered(EndReason::Poison)),
+        Just(End::DeadLettered(EndReason::CircuitOpen)),
+        Just(End::DeadLettered(EndReason::Gone)),
+        Just(End::DeadLettered(EndReason::Expired)),
+    ]
+}
+
+pub fn error_kind() -> impl Strategy<Value = ErrorKind> {
+    proptest::sample::select(vec![
+        ErrorKind::Dns,
+        ErrorKind::Blocked,
+        ErrorKind::Connect,
+        ErrorKind::Tls,
+        ErrorKind::TlsExpired,
+        ErrorKind::TlsUntrusted,
+        ErrorKind::TlsWrongHost,
+        ErrorKind::TlsHandshake,
+        ErrorKind::TlsClientCertificate,
+        ErrorKind::Timeout,
+        ErrorKind::Reset,
+        ErrorKind::Protocol,
+        ErrorKind::Status,
+        ErrorKind::Internal,
+        ErrorKind::Interrupted,
+    ])
+}
+
+fn trigger() -> impl Strategy<Value = Trigger> {
+    prop_oneof![Just(Trigger::Match), Just(Trigger::Manual), Just(Trigger::Replay)]
+}
+
+pub fn run() -> impl Strategy<Value = RunRow> {
+    (uuid(), uuid(), uuid(), trigger(), time()).prop_map(|(subscription, destination, run, trigger, created_at)| {
+        RunRow {
+            subscription: SubscriptionId(subscription),
+            destination: DestinationId(destination),
+            run: RunId(run),
+            trigger,
+            created_at,
+        }
+    })
+}
+
+fn outcome() -> impl Strategy<Value = AttemptOutcome> {
+    (
+        (time(), any::<Option<u16>>(), proptest::option::of(error_kind()), proptest::option::of(text())),
+        (any::<Option<u64>>(), headers(), blob(), any::<bool>(), any::<bool>()),
+    )
+        .prop_map(
+            |((ended_at, status, error_kind, error), (retry_after, response_headers, body, truncated, stale))| {
+                AttemptOutcome {
+                    ended_at,
+                    status,
+                    error_kind,
+                    error,
+                    retry_after: retry_after.map(Duration),
+                    response_headers,
+                    response_body: body,
+                    truncated,
+                    stale_connection: stale,
+                }
+            },
+        )
+}
+
+pub fn attempt() -> impl Strategy<Value = AttemptRecord> {
+    (any::<u32>(), claim(), uuid(), text(), outcome(), any::<bool>(), any::<bool>(), proptest::option::of(time()))
+        .prop_map(|(number, claim, destination, url, outcome, counted, reclaim, next_at)| AttemptRecord {
+            number,
+            claim,
+            destination: DestinationId(destination),
+            url,
+            outcome,
+            counted,
+            reclaim,
+            next_at,
+        })
+}
+
+pub fn job() -> impl Strategy<Value = JobRecord> {
+    (
+        (job_key(), run(), any::<(u32, u32, u32)>()),
+        (proptest::option::of(claim()), proptest::option::of(time()), any::<Option<u16>>()),
+        (proptest::option::of(error_kind()), proptest::option::of((end(), time()))),
+    )
+        .prop_map(|((key, run, counts), (open_claim, next_at, last_status), (last_error_kind, end))| JobRecord {
+            key,
+            subscription: run.subscription,
+            destination: run.destination,
+            run: run.run,
+            trigger: run.trigger,
+            created_at: run.created_at,
+            attempts: counts.0,
+            counted: counts.1,
+            reclaims: counts.2,
+            open_claim,
+            next_at,
+            last_status,
+            last_error_kind,
+            end,
+        })
+}
+
+fn request() -> impl Strategy<Value = HttpRequest> {
+    (text(), text(), proptest::option::of(text()), headers(), any::<std::net::IpAddr>())
+        .prop_map(|(method, path, query, headers, source_ip)| HttpRequest { method, path, query, headers, source_ip })
+}
+
+pub fn event() -> impl Strategy<Value = Event> {
+    (
+        (tenant(), uuid(), any::<u64>(), time(), text(), any::<u32>()),
+        (text(), proptest::option::of(text()), proptest::option::of(text()), proptest::option::of(text())),
+        (proptest::option::of(uuid()), proptest::option::of(request()), text(), blob()),
+    )
+        .prop_map(|(head, trace, tail)| Event {
+            tenant: head.0,
+            id: head.1,
+            sequence: Sequence(head.2),
+            received_at: head.3,
+            key: head.4,
+            schema_major: head.5,
+            attributes: Attributes::pack([("id", "x"), ("subject", &*trace.0)]),
+            traceparent: trace.1,
+            tracestate: trace.2,
+            content_encoding: trace.3,
+            source_id: tail.0.map(SourceId),
+            request: tail.1.map(Box::new),
+            lane: LaneName(tail.2),
+            payload: tail.3,
+        })
+}
+
+pub fn destination_record() -> impl Strategy<Value = DestinationRecord> {
+    let circuit = prop_oneof![
+        (any::<u32>(), time()).prop_map(|(failures, since)| CircuitRecord::Closed { failures, since }),
+        (any::<u32>(), time(), time(), any::<u64>()).prop_map(|(failures, since, probe_at, cooldown)| {
+            CircuitRecord::Open { failures, since, probe_at, cooldown: Duration(cooldown) }
+        }),
+    ];
+    (circuit, proptest::option::of((time(), time())), proptest::option::of(time()))
+        .prop_map(|(circuit, failure_span, hold_until)| DestinationRecord { circuit, failure_span, hold_until })
+}
+
+pub fn quarantine(reasons: &'static [&'static str]) -> impl Strategy<Value = QuarantineRecord> {
+    (
+        (text(), any::<i32>(), any::<u64>(), time(), proptest::sample::select(reasons)),
+        proptest::option::of(text()),
+        proptest::collection::vec((text(), proptest::option::of(blob())), 0..3),
+        (blob(), any::<u64>(), any::<[u8; 32]>()),
+    )
+        .prop_map(|((topic, partition, offset, received_at, reason), header, headers, (body, size, sha256))| {
+            QuarantineRecord { topic, partition, offset, received_at, reason, header, headers, body, size, sha256 }
+        })
+}

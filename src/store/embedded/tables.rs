@@ -1,0 +1,82 @@
+//! The database's tables and how they are tuned.
+
+use std::path::Path;
+
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+
+use crate::store::codec::batch::Table;
+use crate::types::limits;
+
+/// The open database. Cheap to clone.
+#[derive(Clone)]
+pub struct Tables {
+    /// All of it.
+    pub database: Database,
+    log: Keyspace,
+    due: Keyspace,
+    ids: Keyspace,
+    state: Keyspace,
+    lanes: Keyspace,
+    quarantine: Keyspace,
+    dead_letters: Keyspace,
+    producer_dlq: Keyspace,
+    configuration: Keyspace,
+}
+
+impl Tables {
+    /// All tables, in the order a copy writes them.
+    pub const ALL: [Table; 9] = [
+        Table::Log,
+        Table::Due,
+        Table::Ids,
+        Table::State,
+        Table::Lanes,
+        Table::Quarantine,
+        Table::DeadLetters,
+        Table::ProducerDlq,
+        Table::Configuration,
+    ];
+
+    /// Opens or makes the database in `path`.
+    ///
+    /// # Errors
+    /// Whatever fjall finds wrong with the files.
+    pub fn open(path: &Path) -> fjall::Result<Self> {
+        let database = Database::builder(path)
+            .cache_size(limits::STORE_CACHE_BYTES)
+            .max_journaling_size(limits::STORE_JOURNAL_BYTES)
+            .journal_compression(CompressionType::None)
+            .worker_threads(limits::STORE_COMPACTORS)
+            .open()?;
+        let small = || KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES / 8);
+        let log = || KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES);
+        Ok(Self {
+            log: database.keyspace("log", log)?,
+            due: database.keyspace("due", small)?,
+            ids: database.keyspace("ids", small)?,
+            state: database.keyspace("state", small)?,
+            lanes: database.keyspace("lanes", small)?,
+            quarantine: database.keyspace("quarantine", small)?,
+            dead_letters: database.keyspace("dead_letters", small)?,
+            producer_dlq: database.keyspace("producer_dlq", small)?,
+            configuration: database.keyspace("configuration", small)?,
+            database,
+        })
+    }
+
+    /// One table.
+    #[must_use]
+    pub const fn of(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Log => &self.log,
+            Table::Due => &self.due,
+            Table::Ids => &self.ids,
+            Table::State => &self.state,
+            Table::Lanes => &self.lanes,
+            Table::Quarantine => &self.quarantine,
+            Table::DeadLetters => &self.dead_letters,
+            Table::ProducerDlq => &self.producer_dlq,
+            Table::Configuration => &self.configuration,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The embedded store does what every store must.
+
+use super::Opened;
+use crate::store::tests::conforms;
+
+#[test]
+fn it_conforms() {
+    conforms(Opened::new);
+}

@@ -1,0 +1,226 @@
+//! The rows of one slot: its log and what is derived from it.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
+use std::rc::Rc;
+
+use super::Pages;
+use super::job::{JobRows, Made};
+use crate::engine::rows::{DestinationRecord, DueRow, LoggedEvent, NewJob, SlotRecord};
+use crate::engine::{ReadAnswer, Row};
+use crate::types::{
+    DestinationId, Event, JobKey, JobRecord, RunId, Sequence, Slot, SubscriptionId, TenantId, Time, Trigger,
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct SlotRows {
+    pub(super) slot: Slot,
+    pub(super) record: Option<SlotRecord>,
+    pub(super) events: BTreeMap<(TenantId, Sequence), EventRows>,
+    pub(super) overflow: BTreeMap<(TenantId, SubscriptionId), Sequence>,
+    pub(super) destinations: BTreeMap<(TenantId, DestinationId), DestinationRecord>,
+    pub(super) due: BTreeMap<(Time, JobKey), TenantId>,
+    pub(super) ids: BTreeMap<u64, BTreeMap<u128, Sequence>>,
+    pub(super) dead_letters: BTreeMap<JobKey, (Rc<Event>, JobRecord)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventRows {
+    pub(super) event: Option<Rc<Event>>,
+    pub(super) jobs: BTreeMap<u16, JobRows>,
+}
+
+impl SlotRows {
+    pub(super) fn new(slot: Slot) -> Self {
+        Self {
+            slot,
+            record: None,
+            events: BTreeMap::new(),
+            overflow: BTreeMap::new(),
+            destinations: BTreeMap::new(),
+            due: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            dead_letters: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, row: &Row) {
+        match row {
+            Row::Event { event, jobs } => self.apply_event(event, jobs),
+            Row::Run { tenant, key, subscription, destination, run, trigger, created_at } => {
+                let made = Made {
+                    subscription: *subscription,
+                    destination: *destination,
+                    run: *run,
+                    trigger: *trigger,
+                    created_at: *created_at,
+                };
+                self.job_rows(tenant, *key).made.get_or_insert(made);
+            }
+            Row::Claim { tenant, key, number, claim } => {
+                self.job_rows(tenant, *key).claims.insert(*number, *claim);
+            }
+            Row::Attempt { tenant, key, record, end } => {
+                let job = self.job_rows(tenant, *key);
+                job.attempts.insert(record.number, (**record).clone());
+                if let Some(end) = end {
+                    job.end(*end, record.outcome.ended_at);
+                }
+            }
+            Row::End { tenant, key, end, at } => self.job_rows(tenant, *key).end(*end, *at),
+            Row::DeadLetter { event, job } => {
+                self.dead_letters.insert(job.key, (Rc::clone(event), (**job).clone()));
+            }
+            Row::Due { tenant, key, at } => {
+                self.due.insert((*at, *key), tenant.clone());
+            }
+            Row::Overflow { tenant, subscription, cursor } => {
+                set_or_remove(&mut self.overflow, (tenant.clone(), *subscription), *cursor);
+            }
+            Row::Destination { tenant, destination, record } => {
+                set_or_remove(&mut self.destinations, (tenant.clone(), *destination), *record);
+            }
+            Row::Ids { minute, entries } => self.apply_ids(*minute, entries),
+            Row::Slot(record) => self.record = Some(*record),
+            Row::Lane { .. } | Row::Quarantine(_) => {}
+        }
+    }
+
+    fn apply_event(&mut self, event: &Rc<Event>, jobs: &[NewJob]) {
+        let rows = self.events.entry((event.tenant.clone(), event.sequence)).or_default();
+        rows.event.get_or_insert_with(|| Rc::clone(event));
+        for (ordinal, job) in (0_u16..).zip(jobs) {
+            let job_rows = rows.jobs.entry(ordinal).or_default();
+            job_rows.made.get_or_insert(Made {
+                subscription: job.subscription,
+                destination: job.destination,
+                run: RunId::MATCH,
+                trigger: Trigger::Match,
+                created_at: event.received_at,
+            });
+            if let Some(claim) = job.claim {
+                job_rows.claims.insert(1, claim);
+            }
+        }
+    }
+
+    fn apply_ids(&mut self, minute: u64, entries: &[(u128, Sequence)]) {
+        let bucket = self.ids.entry(minute).or_default();
+        for (key, sequence) in entries {
+            let lowest = bucket.entry(*key).or_insert(*sequence);
+            *lowest = (*lowest).min(*sequence);
+        }
+    }
+
+    fn job_rows(&mut self, tenant: &TenantId, key: JobKey) -> &mut JobRows {
+        let event = self.events.entry((tenant.clone(), key.sequence)).or_default();
+        event.jobs.entry(key.ordinal).or_default()
+    }
+
+    pub(super) fn logged(&self, place: &(TenantId, Sequence)) -> Option<LoggedEvent> {
+        let rows = self.events.get(place)?;
+        let event = rows.event.as_deref()?.clone();
+        let key = |ordinal: u16| JobKey { slot: self.slot, sequence: place.1, ordinal };
+        let jobs = rows.jobs.iter().filter_map(|(ordinal, job)| job.record(key(*ordinal))).collect();
+        Some(LoggedEvent { event, jobs, payload_expired: false })
+    }
+
+    pub(super) fn answer_slot(&self) -> ReadAnswer {
+        let bound = self.record.map_or(Time::ZERO, |record| record.due_bound);
+        ReadAnswer::Slot {
+            record: self.record,
+            overflow: self.overflow.iter().map(|((tenant, id), cursor)| (tenant.clone(), *id, *cursor)).collect(),
+            destinations: self.destinations.iter().map(|((tenant, id), r)| (tenant.clone(), *id, *r)).collect(),
+            first_due: self.first_due(bound),
+        }
+    }
+
+    pub(super) fn answer_log(&self, from: Sequence, after: Option<&(TenantId, Sequence)>, pages: Pages) -> ReadAnswer {
+        let start = after.map_or(Bound::Unbounded, |place| Bound::Excluded(place.clone()));
+        let mut page = Page::new(pages);
+        for (place, _) in self.events.range((start, Bound::Unbounded)).filter(|(place, _)| place.1 >= from) {
+            if page.is_full() {
+                return ReadAnswer::Log { next: page.last, events: page.events };
+            }
+            page.look_at(place, self.logged(place));
+        }
+        ReadAnswer::Log { next: None, events: page.events }
+    }
+
+    pub(super) fn answer_queue(
+        &self,
+        tenant: &TenantId,
+        range: RangeInclusive<Sequence>,
+        subscription: SubscriptionId,
+        pages: Pages,
+    ) -> ReadAnswer {
+        let mut page = Page::new(pages);
+        if range.is_empty() {
+            return ReadAnswer::Queue { events: Vec::new(), scanned_to: *range.end() };
+        }
+        for (place, rows) in self.events.range((tenant.clone(), *range.start())..=(tenant.clone(), *range.end())) {
+            if let (true, Some((_, sequence))) = (page.is_full(), &page.last) {
+                return ReadAnswer::Queue { scanned_to: *sequence, events: page.events };
+            }
+            let wanted = rows.jobs.values().any(|job| job.made.is_some_and(|made| made.subscription == subscription));
+            page.look_at(place, if wanted { self.logged(place) } else { None });
+        }
+        ReadAnswer::Queue { events: page.events, scanned_to: *range.end() }
+    }
+
+    pub(super) fn answer_due(&self, from: (Time, Option<(Time, JobKey)>), to: Time, pages: Pages) -> ReadAnswer {
+        let (from, after) = from;
+        let mut rows = Vec::new();
+        let in_range = |at: Time, key: JobKey| at >= from && at < to && after.is_none_or(|last| (at, key) > last);
+        for ((at, key), tenant) in self.due.iter().filter(|((at, key), _)| in_range(*at, *key)) {
+            if rows.len() >= pages.due_rows {
+                return ReadAnswer::Due { rows, more: true, first_after: None };
+            }
+            rows.push(DueRow { at: *at, key: *key, event: self.logged(&(tenant.clone(), key.sequence)) });
+        }
+        ReadAnswer::Due { rows, more: false, first_after: self.first_due(to) }
+    }
+
+    fn first_due(&self, bound: Time) -> Option<Time> {
+        self.due.keys().map(|(at, _)| *at).find(|at| *at >= bound)
+    }
+}
+
+/// A page being filled.
+struct Page {
+    pages: Pages,
+    events: Vec<LoggedEvent>,
+    looked_at: usize,
+    bytes: usize,
+    last: Option<(TenantId, Sequence)>,
+}
+
+impl Page {
+    fn new(pages: Pages) -> Self {
+        Self { pages, events: Vec::new(), looked_at: 0, bytes: 0, last: None }
+    }
+
+    fn is_full(&self) -> bool {
+        self.looked_at >= self.pages.events.max(1) || self.bytes >= self.pages.bytes
+    }
+
+    fn look_at(&mut self, place: &(TenantId, Sequence), wanted: Option<LoggedEvent>) {
+        self.looked_at += 1;
+        self.last = Some(place.clone());
+        if let Some(logged) = wanted {
+            self.bytes += logged.event.weight();
+            self.events.push(logged);
+        }
+    }
+}
+
+fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => {
+            map.insert(key, value);
+        }
+        None => {
+            map.remove(&key);
+        }
+    }
+}
