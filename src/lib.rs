@@ -5,5 +5,6 @@
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod runtime;
+pub mod source;
 pub mod store;
 pub mod types;

@@ -1,0 +1,117 @@
+//! Kafka in: one consumer per process, on a thread of its own, whose partitions are polled by the shards.
+//!
+//! ```text
+//! consumer thread ── Assigned{reader, watermark} / Revoked{acknowledge} ──▶ shard p mod N
+//!        ▲                                                                    │ reader.poll(now)
+//!        └───────── watermark.advance(position), reader's "out of range" ◀────┘
+//! ```
+//!
+//! - A record is copied out of the client's buffer once, by the decoder, on the shard's thread.
+//! - What is committed is the shard's own watermark, never the client's position; once a second, again until it
+//!   holds, and within bounds when a partition is taken away.
+//! - To pause a lane is not to poll its reader: the client stops fetching when its bounded queue is full. Nothing
+//!   is sought or resumed, so nothing can be skipped.
+//! - The hub decides where to begin ([`start`]); the client never resets an offset by itself.
+//! - A lane number is used for one assignment and never again; what a shard says of a revoked lane is ignored.
+//! - Errors are waited out for ever; a fatal one makes a new client.
+
+mod board;
+mod client;
+mod consumer;
+mod context;
+mod lanes;
+mod native;
+mod plan;
+mod pump;
+mod reader;
+mod settings;
+pub mod start;
+mod tap;
+mod watermark;
+
+use crate::engine::LaneNumber;
+use crate::types::LaneName;
+
+pub use board::{LaneBoard, LaneProgress};
+pub use consumer::{Closing, KafkaConsumer, Links, StartError, StoredPosition, StoredUnavailable};
+pub use reader::{PartitionReader, Polled};
+pub use settings::{KafkaSettings, Scram, ScramMechanism, Tls};
+pub use tap::{DeadLetterTap, TappedLetter};
+pub use watermark::LaneWatermark;
+
+/// What the consumer tells the shard that owns a partition.
+#[derive(Debug)]
+pub enum KafkaEvent {
+    /// A partition is this shard's. Poll its reader at once, then whenever it wakes.
+    Assigned(AssignedLane),
+    /// A partition is taken away: drop its reader, give the watermark its last position, then acknowledge.
+    Revoked {
+        /// Which.
+        lane: LaneNumber,
+        /// Takes the lane's number within 10 s; never full.
+        acknowledge: flume::Sender<LaneNumber>,
+    },
+}
+
+/// An assigned partition.
+#[derive(Debug)]
+pub struct AssignedLane {
+    /// This assignment's number.
+    pub lane: LaneNumber,
+    /// The lane's lasting name.
+    pub name: LaneName,
+    /// The first offset that will come.
+    pub position: u64,
+    /// Its records.
+    pub reader: PartitionReader,
+    /// What may be committed of it.
+    pub watermark: LaneWatermark,
+}
+
+/// Something an operator must know. Also logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KafkaAlarm {
+    /// Only one of committed and stored position is known.
+    OnePositionKnown {
+        /// Of which lane.
+        lane: LaneName,
+        /// Where it begins.
+        position: u64,
+    },
+    /// The position is out of the topic's range: the lane goes on at the nearest record.
+    Gap {
+        /// Of which lane.
+        lane: LaneName,
+        /// Where it should have gone on.
+        expected: u64,
+        /// Where it goes on.
+        resumed: u64,
+    },
+    /// The committed position was written by another hub.
+    ForeignCommit {
+        /// Of which lane.
+        lane: LaneName,
+        /// The other hub's id, as far as it is UTF-8.
+        hub: String,
+    },
+    /// More partitions are assigned than the prefetch budget was divided by.
+    PrefetchOverBudget {
+        /// How many.
+        partitions: usize,
+    },
+    /// A step failed and is tried again.
+    Retrying {
+        /// Which.
+        step: &'static str,
+        /// The client's words.
+        error: String,
+    },
+    /// The client had a fatal error and is made anew.
+    Rebuilding {
+        /// The client's words.
+        error: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;
