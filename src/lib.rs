@@ -2,6 +2,7 @@
 //!
 //! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
 
+pub mod deliver;
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod runtime;
