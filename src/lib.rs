@@ -2,10 +2,14 @@
 //!
 //! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
 
+#[cfg(feature = "serve")]
+pub mod config;
 pub mod deliver;
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod runtime;
 pub mod source;
 pub mod store;
+#[cfg(feature = "serve")]
+pub mod telemetry;
 pub mod types;

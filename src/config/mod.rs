@@ -1,0 +1,421 @@
+//! The configuration: raw texts from file, environment and flags become one checked [`Config`].
+//!
+//! All faults are found at once, each naming key, value, rule and origin ([`ConfigFault`]); a setting that is
+//! wrong never hides another. Secrets are redacted wherever a configuration is shown. Files that settings name
+//! (configuration, key-encryption key, certificates) are looked at; nothing else of the world is.
+
+pub mod checked;
+pub mod fault;
+pub mod raw;
+pub mod setting;
+pub mod value;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+
+use crate::types::{Duration, Secret};
+
+pub use fault::{ConfigFault, Origin};
+pub use setting::{SETTINGS, Setting};
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the hub runs.
+    pub environment: Environment,
+    /// Delivery shards, 1 to 64; absent: decided by the number of cores.
+    pub shards: Option<u16>,
+    /// What `ce-type` begins with, without a dot at its end.
+    pub type_prefix: String,
+    /// The HTTP listener.
+    pub http: HttpConfig,
+    /// The Kafka cluster; absent: HTTP alone.
+    pub kafka: Option<KafkaConfig>,
+    /// The store.
+    pub store: StoreConfig,
+    /// Attempts, poison, auto-disable.
+    pub delivery: DeliveryConfig,
+    /// How long things are kept.
+    pub retention: RetentionConfig,
+    /// Bounds that an operator may set.
+    pub limits: LimitsConfig,
+    /// Keys and the outbound guard.
+    pub security: SecurityConfig,
+    /// The way down.
+    pub shutdown: ShutdownConfig,
+    /// Logs.
+    pub telemetry: TelemetryConfig,
+    listing: Vec<Listed>,
+}
+
+/// Where the hub runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Environment {
+    /// A developer's machine: convenient defaults, text logs.
+    Local,
+    /// For real: safe or not at all, JSON logs.
+    Production,
+}
+
+/// The HTTP listener.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// The Kafka cluster.
+#[derive(Clone, Debug)]
+pub struct KafkaConfig {
+    /// `host:port`, at least one.
+    pub brokers: Vec<String>,
+    /// Consumer group of the event topics.
+    pub group: String,
+    /// Consumer group of the producers' dead-letter topics.
+    pub dlq_group: String,
+    /// After so long without a sign of life the group gives this process's partitions to others.
+    pub session_timeout: Duration,
+    /// Topics `<prefix>.<source>` are followed; without a dot at its end.
+    pub topic_prefix: String,
+    /// `ce_<name>` headers are read too.
+    pub accept_underscore_headers: bool,
+    /// TLS to the brokers.
+    pub tls: bool,
+    /// The brokers' authority; the system's when absent.
+    pub ca_cert: Option<CaCertificate>,
+    /// SASL/SCRAM; none when absent.
+    pub scram: Option<ScramConfig>,
+}
+
+/// A certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaCertificate {
+    /// A PEM file.
+    File(PathBuf),
+    /// PEM text.
+    Pem(String),
+}
+
+/// SASL/SCRAM credentials.
+#[derive(Clone, Debug)]
+pub struct ScramConfig {
+    /// `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+    pub mechanism: ScramMechanism,
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// The SCRAM mechanisms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScramMechanism {
+    /// `SCRAM-SHA-256`.
+    Sha256,
+    /// `SCRAM-SHA-512`.
+    Sha512,
+}
+
+impl ScramMechanism {
+    /// The name as SASL knows it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha256 => "SCRAM-SHA-256",
+            Self::Sha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// The embedded store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Its directory.
+    pub data_dir: PathBuf,
+}
+
+/// Attempts, poison, auto-disable, secrets.
+#[derive(Clone, Debug)]
+pub struct DeliveryConfig {
+    /// Attempts in flight per shard, 1 to 4 096.
+    pub attempts_per_shard: u32,
+    /// More reclaims than this, the last one alone, are poison.
+    pub poison_threshold: u32,
+    /// Window and spread of a failure span that disables; absent: never.
+    pub autodisable: Option<AutodisableConfig>,
+    /// How long a rotated-out secret keeps signing.
+    pub secret_overlap: Duration,
+}
+
+/// When a failing destination's subscriptions are disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutodisableConfig {
+    /// The failure span must have lasted this long.
+    pub window: Duration,
+    /// Its first and last failure must lie this far apart; at most the window.
+    pub spread: Duration,
+}
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// Payloads.
+    pub payload: Duration,
+    /// Ids and outcomes; no shorter than payloads.
+    pub event: Duration,
+    /// Dead letters.
+    pub dead_letter: Duration,
+    /// The producers' Kafka dead letters.
+    pub dlq: Duration,
+    /// Idempotency keys.
+    pub idempotency: Duration,
+}
+
+/// Bounds that an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitsConfig {
+    /// The largest payload, in bytes.
+    pub max_payload: usize,
+    /// Pulls a second and tenant.
+    pub pull_rate: u32,
+    /// Burst of the same.
+    pub pull_burst: u32,
+    /// Subscriptions of one tenant.
+    pub subscriptions_per_tenant: usize,
+    /// Destinations of one tenant.
+    pub destinations_per_tenant: usize,
+    /// Sources of one tenant.
+    pub sources_per_tenant: usize,
+}
+
+/// Keys and the outbound guard.
+#[derive(Clone, Debug)]
+pub struct SecurityConfig {
+    /// The operator's API key; without one the operator's API answers nobody.
+    pub admin_key: Option<Secret>,
+    /// 32 bytes that wrap the keys of stored secrets; present in `production`.
+    pub key_encryption_key: Option<Secret>,
+    /// Loopback, private and unique-local addresses may be delivered to.
+    pub allow_private_sinks: bool,
+    /// Destinations may be `verification: none`.
+    pub allow_unverified: bool,
+    /// Networks that the outbound guard admits.
+    pub egress_allow: Vec<IpNet>,
+    /// Authorities beside the public roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The way down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownConfig {
+    /// For attempts in flight.
+    pub timeout: Duration,
+    /// 503 readiness while still serving, before that.
+    pub pre_stop_drain: Duration,
+}
+
+/// Logs.
+#[derive(Clone, Debug)]
+pub struct TelemetryConfig {
+    /// A level, or a filter by module.
+    pub log_level: String,
+}
+
+/// One setting as it stands, safe to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The setting's key.
+    pub key: &'static str,
+    /// Its value; absent when nothing is set, redacted when secret.
+    pub value: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl Config {
+    /// Gathers and checks: the file, then the environment, then the flags (key and value).
+    ///
+    /// # Errors
+    /// Every fault that was found, in the order file, environment, flags, values.
+    pub fn load<N: Into<OsString>, V: Into<OsString>>(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (N, V)>,
+        flags: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, Vec<ConfigFault>> {
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+        checked::check(raw::RawSettings::gather(file, environment, flags.into_iter()))
+    }
+
+    /// Every setting with its value and origin, one a line, secrets redacted.
+    #[must_use]
+    pub fn listing(&self) -> String {
+        self.listing.iter().map(|listed| format!("{listed}\n")).collect()
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.value.as_deref().unwrap_or("(not set)");
+        write!(f, "{} = {value}  # {}", self.key, self.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+    fn load(file: Option<&str>, environment: Pairs<'_>, flags: Pairs<'_>) -> Result<Config, Vec<ConfigFault>> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("hub.toml");
+        if let Some(text) = file {
+            std::fs::write(&path, text).expect("a written file");
+        }
+        let flags = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Config::load(file.map(|_| path.as_path()), environment.iter().copied(), flags)
+    }
+
+    fn faults(file: Option<&str>, environment: Pairs<'_>) -> Vec<String> {
+        let faults = load(file, environment, &[]).expect_err("faults");
+        faults.iter().map(|fault| format!("{}: {}", fault.key, fault.rule)).collect()
+    }
+
+    const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+    #[test]
+    fn nothing_set_is_a_local_hub_with_every_setting_listed() {
+        let config = load(None, &[], &[]).expect("defaults");
+        assert_eq!(config.environment, Environment::Local);
+        assert!(config.kafka.is_none() && config.security.allow_unverified);
+        assert_eq!(config.retention.payload, Duration::from_hours(168));
+        assert_eq!(config.listing().lines().count(), SETTINGS.len());
+        assert!(config.listing().contains("http.listen_addr = \":8080\"  # default\n"));
+    }
+
+    #[test]
+    fn flags_beat_variables_beat_the_file() {
+        let file = "# one\n[limits]\npull_rate = 7\npull_burst = 8\nmax_payload = \"2MiB\"\n";
+        let environment = [("STREAMING_HUB_PULL_BURST", "9"), ("STREAMING_HUB_PULL_RATE", ""), ("PATH", "/bin")];
+        let config = load(Some(file), &environment, &[("limits.max_payload", "3MiB")]).expect("a configuration");
+        assert_eq!((config.limits.pull_rate, config.limits.pull_burst, config.limits.max_payload), (7, 9, 3 << 20));
+        let listing = config.listing();
+        assert!(listing.contains("hub.toml:3\n"), "{listing}");
+        assert!(listing.contains("limits.pull_burst = \"9\"  # STREAMING_HUB_PULL_BURST\n"), "{listing}");
+        assert!(listing.contains("limits.max_payload = \"3MiB\"  # --limits.max_payload\n"), "{listing}");
+    }
+
+    #[test]
+    fn all_faults_come_at_once_and_name_value_rule_and_origin() {
+        let file = "shards = 65\n[http]\nlisten_addr = \"8080\"\n[kafka]\ntls_enabled = 1.5\n";
+        let environment =
+            [("STREAMING_HUB_KAFKA_SCRAM_PASSWORD", "hunter2"), ("STREAMING_HUB_PAYLOAD_RETENTION", "1h")];
+        let faults = load(Some(file), &environment, &[("limits.pull_rate", "0")]).expect_err("faults");
+        let keys: Vec<&str> = faults.iter().map(|fault| fault.key.as_str()).collect();
+        let expected = [
+            "kafka.tls_enabled",
+            "shards",
+            "http.listen_addr",
+            "kafka.scram_mechanism",
+            "retention.payload",
+            "limits.pull_rate",
+        ];
+        assert_eq!(keys, expected);
+        assert!(faults[2].to_string().starts_with("http.listen_addr = \"8080\": must be"), "{}", faults[2]);
+        assert!(faults[2].to_string().ends_with("hub.toml:3)"), "{}", faults[2]);
+        assert!(!format!("{faults:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn unknown_names_are_faults_with_the_nearest_name() {
+        let file = "[kafka]\nbroker = \"a:1\"\n[colour]\nred = 1\n[kafka.brokers]\nx = 1\n";
+        let environment = [("STREAMING_HUB_KAFKA_BROKER", "a:1"), ("STREAMING_HUB_ROLE", "all")];
+        let found = faults(Some(file), &environment);
+        let contains = |text: &str| found.iter().any(|fault| fault.contains(text));
+        assert!(contains("kafka.broker: is not a setting; did you mean `kafka.brokers`?"), "{found:?}");
+        assert!(contains("colour: is not a setting"), "{found:?}");
+        assert!(contains("kafka.brokers: must be a string"), "{found:?}");
+        assert!(contains("STREAMING_HUB_KAFKA_BROKER: is not a setting; did you mean `STREAMING_HUB_KAFKA_BROKERS`?"));
+        assert!(contains("STREAMING_HUB_ROLE: is not a setting"), "{found:?}");
+        let secret_flag = load(None, &[], &[("security.admin_key", "hunter2")]).expect_err("no flag for secrets");
+        assert!(!format!("{secret_flag:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_broken_file_is_named_by_line_and_never_quoted() {
+        let faults = load(Some("env = \"local\"\n[security]\nadmin_key = hunter2\n"), &[], &[]).expect_err("faults");
+        let shown = faults[0].to_string();
+        assert!(shown.contains("hub.toml:3)") && !shown.contains("hunter2"), "{shown}");
+        let missing = Config::load(Some(Path::new("/nonexistent.toml")), [("", ""); 0], []).expect_err("a fault");
+        assert_eq!(missing[0].key, "--config");
+    }
+
+    #[test]
+    fn production_refuses_to_start_unsafely() {
+        let bare = [("STREAMING_HUB_ENV", "production"), ("STREAMING_HUB_KAFKA_BROKERS", "a:9092")];
+        let found = faults(None, &bare);
+        let starts = |key: &str| found.iter().any(|fault| fault.starts_with(key));
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(starts("kafka.tls_enabled") && starts("security.admin_key") && starts("security.kek_source"));
+        let insisting = faults(None, &[bare.as_slice(), &[("STREAMING_HUB_ALLOW_INSECURE_KAFKA", "true")]].concat());
+        assert_eq!(insisting.len(), 3, "plain text is refused whatever is allowed: {insisting:?}");
+    }
+
+    #[test]
+    fn a_safe_production_starts_with_its_key_from_a_variable() {
+        let safe = [
+            ("STREAMING_HUB_ENV", "production"),
+            ("STREAMING_HUB_KAFKA_BROKERS", "a:9092"),
+            ("STREAMING_HUB_KAFKA_TLS_ENABLED", "true"),
+            ("STREAMING_HUB_ADMIN_KEY", "0123456789abcdef"),
+            ("STREAMING_HUB_KEK_SOURCE", "env"),
+            ("STREAMING_HUB_KEK_REF", "STREAMING_HUB_KEY"),
+            ("STREAMING_HUB_KEY", KEY),
+        ];
+        let config = load(None, &safe, &[]).expect("a safe configuration");
+        assert_eq!(config.security.key_encryption_key.map(|key| key.expose().to_vec()), Some(vec![0; 32]));
+        assert!(!config.security.allow_unverified);
+    }
+
+    #[test]
+    fn key_encryption_keys_are_read_and_judged() {
+        let development = load(None, &[("STREAMING_HUB_DEV_KEK", KEY)], &[]).expect("a configuration");
+        assert!(development.security.key_encryption_key.is_some());
+        let short = [("STREAMING_HUB_KEK_SOURCE", "env"), ("STREAMING_HUB_KEK_REF", "K"), ("K", "c2hvcnQ=")];
+        assert_eq!(faults(None, &short), ["security.kek_ref: what it names must be base64 of 32 bytes"]);
+        let absent = [("STREAMING_HUB_KEK_SOURCE", "file"), ("STREAMING_HUB_KEK_REF", "/nonexistent")];
+        assert!(faults(None, &absent)[0].starts_with("security.kek_ref: must name a readable file"));
+    }
+
+    #[test]
+    fn the_store_of_later_versions_is_refused_by_name() {
+        let cluster = [("STREAMING_HUB_STORE", "scylla"), ("STREAMING_HUB_SCYLLA_NODES", "a:9042")];
+        let found = faults(None, &cluster);
+        assert!(
+            found.len() == 2 && found.iter().all(|fault| fault.contains("not available in this version")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn log_levels_are_levels_or_filters() {
+        assert!(load(None, &[("STREAMING_HUB_LOG_LEVEL", "info,hyper=warn,streaming_hub::source=debug")], &[]).is_ok());
+        for bad in ["verbose", "info,", "hyper=loud", "=warn"] {
+            assert!(load(None, &[("STREAMING_HUB_LOG_LEVEL", bad)], &[]).is_err(), "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_file_and_no_value_panics(file: String, value: String, index in 0..SETTINGS.len()) {
+            let flag = (SETTINGS[index].key, value.as_str());
+            let _judged = load(Some(&file), &[(SETTINGS[index].variable, &value)], &[flag]);
+        }
+    }
+}
