@@ -8,6 +8,8 @@ pub mod deliver;
 pub mod engine;
 #[cfg(feature = "serve")]
 pub mod runtime;
+#[cfg(feature = "serve")]
+pub mod shard;
 pub mod source;
 pub mod store;
 #[cfg(feature = "serve")]

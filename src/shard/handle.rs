@@ -1,0 +1,142 @@
+//! What the API holds of the shards: cheap to clone, can be sent anywhere, asks over bounded inboxes.
+
+use std::sync::Arc;
+
+use crate::engine::{Arrival, CircuitReport, Command, CommandResult, SettledItem, ShardReport, Ticket};
+use crate::runtime::channel::{Receiver, Sender, reply};
+use crate::types::subscription::DisabledReason;
+use crate::types::{ConfigChange, DestinationId, Event, ShardId, Slot, SubscriptionId, TenantId};
+
+/// What a shard is told over its inbox.
+#[derive(Debug)]
+pub enum Message {
+    /// Events of a request.
+    Arrive(Vec<Event>, Sender<Vec<SettledItem>>),
+    /// A configuration change, durable already.
+    Configure(ConfigChange, Sender<()>),
+    /// A command.
+    Command(Command, Sender<CommandResult>),
+    /// Everything about the shard.
+    Report(Sender<ShardReport>),
+    /// One destination's circuit.
+    Circuit(TenantId, DestinationId, Sender<Option<CircuitReport>>),
+    /// An event that another shard's lane read.
+    Handover(Arrival),
+    /// A record of this shard's lane is settled on another shard.
+    Settled(Ticket),
+    /// Shutdown begins.
+    Drain,
+    /// The shutdown's grace is over: attempts under way are cut.
+    Interrupt,
+}
+
+/// Subscriptions that the hub itself disabled, to be written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disabled {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which.
+    pub subscriptions: Vec<SubscriptionId>,
+    /// Why.
+    pub reason: DisabledReason,
+}
+
+/// All shards of the process.
+#[derive(Clone, Debug)]
+pub struct Shards(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    slots: u16,
+    inboxes: Vec<Sender<Message>>,
+    disabled: Receiver<Disabled>,
+}
+
+impl Shards {
+    pub(super) fn new(slots: u16, inboxes: Vec<Sender<Message>>, disabled: Receiver<Disabled>) -> Self {
+        Self(Arc::new(Inner { slots, inboxes, disabled }))
+    }
+
+    /// The slot of a tenant.
+    #[must_use]
+    pub fn slot_of(&self, tenant: &TenantId) -> Slot {
+        Slot::of(tenant, self.0.slots)
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        u16::try_from(self.0.inboxes.len()).expect("shards are counted in u16")
+    }
+
+    /// Brings events of one tenant in. The answer comes when they are durable, one item per event in order; all
+    /// are [`SettledItem::Overloaded`] when the shard is full or the hub is stopping.
+    pub async fn arrive(&self, tenant: &TenantId, events: Vec<Event>) -> Vec<SettledItem> {
+        let count = events.len();
+        let (sender, receiver) = reply();
+        if self.inbox(tenant).try_send(Message::Arrive(events, sender)).is_err() {
+            return vec![SettledItem::Overloaded; count];
+        }
+        receiver.recv_async().await.unwrap_or_else(|_| vec![SettledItem::Overloaded; count])
+    }
+
+    /// Applies a change that is durable already; returns once the owning shard has it in force.
+    pub async fn configure(&self, change: ConfigChange) {
+        let (sender, receiver) = reply();
+        let inbox = self.inbox(change.tenant()).clone();
+        if inbox.send_async(Message::Configure(change, sender)).await.is_ok() {
+            // Without an answer the process is ending; a restart loads the change from the store.
+            let _ = receiver.recv_async().await;
+        }
+    }
+
+    /// Lets the tenant's shard execute a command.
+    pub async fn command(&self, tenant: &TenantId, command: Command) -> CommandResult {
+        let (sender, receiver) = reply();
+        if self.inbox(tenant).try_send(Message::Command(command, sender)).is_err() {
+            return CommandResult::Busy;
+        }
+        receiver.recv_async().await.unwrap_or(CommandResult::Busy)
+    }
+
+    /// One destination's circuit, as its shard sees it.
+    pub async fn circuit(&self, tenant: &TenantId, destination: DestinationId) -> Option<CircuitReport> {
+        let (sender, receiver) = reply();
+        let message = Message::Circuit(tenant.clone(), destination, sender);
+        self.inbox(tenant).send_async(message).await.ok()?;
+        receiver.recv_async().await.ok().flatten()
+    }
+
+    /// All shards as they stand, in order.
+    pub async fn report(&self) -> Vec<ShardReport> {
+        let mut reports = Vec::with_capacity(self.0.inboxes.len());
+        for inbox in &self.0.inboxes {
+            let (sender, receiver) = reply();
+            if inbox.send_async(Message::Report(sender)).await.is_ok()
+                && let Ok(report) = receiver.recv_async().await
+            {
+                reports.push(report);
+            }
+        }
+        reports
+    }
+
+    /// The next subscriptions that the hub disabled; `None` once all shards have ended.
+    pub async fn next_disabled(&self) -> Option<Disabled> {
+        self.0.disabled.recv_async().await.ok()
+    }
+
+    /// Tells every shard, waiting for room in its inbox: for the thread that shuts the process down.
+    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
+        for inbox in &self.0.inboxes {
+            // A shard that has ended needs no telling.
+            let _ = inbox.send(message());
+        }
+    }
+
+    fn inbox(&self, tenant: &TenantId) -> &Sender<Message> {
+        let shards = self.count();
+        let ShardId(shard) = self.slot_of(tenant).shard(shards);
+        &self.0.inboxes[usize::from(shard)]
+    }
+}
