@@ -3,6 +3,8 @@
 //! The map of the crate, the way of one event and the invariants stand in `src/ARCHITECTURE.md`.
 
 #[cfg(feature = "serve")]
+pub mod api;
+#[cfg(feature = "serve")]
 pub mod config;
 pub mod deliver;
 pub mod engine;

@@ -1,0 +1,4 @@
+//! The operator's handlers, across tenants.
+
+pub mod operations;
+pub mod tenants;

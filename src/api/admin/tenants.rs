@@ -1,0 +1,33 @@
+//! `/admin/tenants`: pausing and resuming a tenant's deliveries.
+
+use serde_json::json;
+
+use crate::api::answer::Answer;
+use crate::api::call::Call;
+use crate::api::config_writer::Change;
+use crate::api::problem::Problem;
+use crate::api::service::Service;
+use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite};
+use crate::types::{ConfigChange, TenantId};
+
+/// Holds a tenant's deliveries; its events are still stored and matched.
+///
+/// # Errors
+/// 503 when the store did not take it.
+pub async fn pause(api: &Service, call: &Call, tenant: &TenantId) -> Result<Answer, Problem> {
+    let record = ConfigRecord::PausedTenant { tenant: tenant.clone(), since: call.now };
+    let told = ConfigChange::PauseTenant(tenant.clone());
+    api.writer.change(|_| Ok(Change::new(()).store(ConfigWrite::Put(record)).tell(told))).await?;
+    Ok(Answer::json(200, &json!({"tenant": tenant, "paused": true})))
+}
+
+/// Lets a tenant's deliveries go on.
+///
+/// # Errors
+/// 503 when the store did not take it.
+pub async fn resume(api: &Service, tenant: &TenantId) -> Result<Answer, Problem> {
+    let remove = ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone()));
+    let told = ConfigChange::ResumeTenant(tenant.clone());
+    api.writer.change(|_| Ok(Change::new(()).store(remove).tell(told))).await?;
+    Ok(Answer::json(200, &json!({"tenant": tenant, "paused": false})))
+}

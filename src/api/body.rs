@@ -1,0 +1,154 @@
+//! Reading request bodies: counted while streaming, bounded in size, time and in all.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+
+use crate::runtime::timer;
+use crate::types::{TenantId, limits};
+
+use super::ingest::too_large;
+use super::problem::Problem;
+
+/// The bytes of all bodies being read at once, by whom they are for: one tenant's slow senders must not take
+/// everybody's room.
+#[derive(Clone, Debug, Default)]
+pub struct BodyBudget(Rc<RefCell<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    by_owner: BTreeMap<Owner, usize>,
+}
+
+/// Whose body it is; the operator's when absent.
+pub type Owner = Option<TenantId>;
+
+/// A share of the budget, given back when dropped.
+struct Share<'a> {
+    budget: &'a BodyBudget,
+    owner: Owner,
+    bytes: usize,
+}
+
+impl BodyBudget {
+    /// Reads a whole body of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// 413 beyond the limit, 408 when it does not come in time, 503 beyond the budget, 400 when it breaks off.
+    pub async fn read(&self, owner: Owner, body: &mut Incoming, limit: usize) -> Result<Bytes, Problem> {
+        let mut share = Share { budget: self, owner, bytes: 0 };
+        let read = timer::timeout(limits::REQUEST_BODY_TIMEOUT.to_std(), collect(body, limit, &mut share)).await;
+        read.unwrap_or_else(|| Err(Problem::new(408, "body_timeout", "the body did not come in time")))
+    }
+
+    fn take(&self, owner: &Owner, bytes: usize) -> Result<(), Problem> {
+        let mut taken = self.0.borrow_mut();
+        let own = taken.by_owner.get(owner).copied().unwrap_or(0) + bytes;
+        let all = taken.bytes + bytes;
+        if all > limits::REQUEST_BODIES_BYTES || own > limits::REQUEST_BODIES_BYTES / limits::BODIES_SHARE_DIVISOR {
+            return Err(Problem::unavailable("too many bodies are being read"));
+        }
+        taken.bytes = all;
+        taken.by_owner.insert(owner.clone(), own);
+        Ok(())
+    }
+
+    fn give_back(&self, owner: &Owner, bytes: usize) {
+        let mut taken = self.0.borrow_mut();
+        taken.bytes -= bytes;
+        let own = taken.by_owner.get(owner).copied().unwrap_or(0) - bytes;
+        if own == 0 {
+            taken.by_owner.remove(owner);
+        } else {
+            taken.by_owner.insert(owner.clone(), own);
+        }
+    }
+}
+
+impl Share<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.budget.take(&self.owner, bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.budget.give_back(&self.owner, self.bytes);
+    }
+}
+
+async fn collect(body: &mut Incoming, limit: usize, share: &mut Share<'_>) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::new(400, "malformed_body", "the body is malformed or breaks off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + whole.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        share.grow(data.len())?;
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+            continue;
+        }
+        if !first.is_empty() {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+/// Reads and drops some of a refused body, so that its sender gets to read the answer.
+pub async fn discard(body: &mut Incoming) {
+    let dropping = async {
+        let mut dropped = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            dropped += frame.into_data().map_or(0, |data| data.len());
+            if dropped > limits::REFUSED_BODY_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = timer::timeout(limits::REFUSED_BODY_TIMEOUT.to_std(), dropping).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_takes_its_part_at_most_and_gives_it_back() {
+        let budget = BodyBudget::default();
+        let [acme, other] = ["acme", "other"].map(|name| Some(TenantId::new(name).expect("a tenant")));
+        let part = limits::REQUEST_BODIES_BYTES / limits::BODIES_SHARE_DIVISOR;
+        let mut share = Share { budget: &budget, owner: acme.clone(), bytes: 0 };
+        assert_eq!(share.grow(part), Ok(()));
+        assert_eq!(share.grow(1).map_err(|problem| problem.status), Err(503));
+        assert_eq!(budget.take(&other, part), Ok(()));
+        drop(share);
+        assert_eq!(budget.take(&acme, 1), Ok(()));
+        budget.give_back(&acme, 1);
+        budget.give_back(&other, part);
+        let taken = budget.0.borrow();
+        assert_eq!((taken.bytes, taken.by_owner.len()), (0, 0));
+    }
+
+    #[test]
+    fn all_together_take_the_whole_at_most() {
+        let budget = BodyBudget::default();
+        let part = limits::REQUEST_BODIES_BYTES / limits::BODIES_SHARE_DIVISOR;
+        let tenant = |number: usize| Some(TenantId::new(&number.to_string()).expect("a tenant"));
+        for number in 0..limits::BODIES_SHARE_DIVISOR {
+            assert_eq!(budget.take(&tenant(number), part), Ok(()));
+        }
+        assert_eq!(budget.take(&None, 1).map_err(|problem| problem.status), Err(503));
+    }
+}

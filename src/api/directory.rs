@@ -1,0 +1,176 @@
+//! All configuration objects, in memory: what ingest, keys and the API look up.
+//!
+//! A pure fold of the store's configuration records: at the start over all of them, then over each durable
+//! write. It never changes in any other way.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::store::configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite};
+use crate::types::ids::KeyId;
+use crate::types::{Destination, DestinationId, Source, SourceId, Subscription, SubscriptionId, TenantId, Time};
+
+use super::auth::KeyHash;
+
+/// The objects of all tenants.
+#[derive(Debug, Default)]
+pub struct Directory {
+    tenants: BTreeMap<TenantId, Objects>,
+    sources: BTreeMap<SourceId, Rc<Source>>,
+    keys: BTreeMap<KeyHash, TenantId>,
+}
+
+/// The objects of one tenant, each kind in order of id, which is the order of making.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// Its sources.
+    pub sources: BTreeMap<SourceId, Rc<Source>>,
+    /// Its destinations.
+    pub destinations: BTreeMap<DestinationId, Rc<Destination>>,
+    /// Its subscriptions.
+    pub subscriptions: BTreeMap<SubscriptionId, Rc<Subscription>>,
+    /// Its API keys.
+    pub keys: BTreeMap<KeyId, Rc<ApiKey>>,
+    /// Since when its deliveries are paused.
+    pub paused_since: Option<Time>,
+}
+
+impl Directory {
+    /// The directory of these records.
+    #[must_use]
+    pub fn load(records: impl IntoIterator<Item = ConfigRecord>) -> Self {
+        let mut directory = Self::default();
+        for record in records {
+            directory.put(record);
+        }
+        directory
+    }
+
+    /// Follows one durable write.
+    pub fn apply(&mut self, write: ConfigWrite) {
+        match write {
+            ConfigWrite::Put(record) => self.put(record),
+            ConfigWrite::Remove(key) => self.remove(&key),
+        }
+    }
+
+    /// The objects of `tenant`, if it has ever had any.
+    #[must_use]
+    pub fn tenant(&self, tenant: &TenantId) -> Option<&Objects> {
+        self.tenants.get(tenant)
+    }
+
+    /// Every tenant with its objects, in order of name.
+    pub fn tenants(&self) -> impl Iterator<Item = (&TenantId, &Objects)> {
+        self.tenants.iter()
+    }
+
+    /// The source of an ingest URL, whosever it is.
+    #[must_use]
+    pub fn source(&self, id: SourceId) -> Option<&Rc<Source>> {
+        self.sources.get(&id)
+    }
+
+    /// The tenant of a key.
+    #[must_use]
+    pub fn tenant_of(&self, key: KeyHash) -> Option<&TenantId> {
+        self.keys.get(&key)
+    }
+
+    /// One destination of a tenant.
+    #[must_use]
+    pub fn destination(&self, tenant: &TenantId, id: DestinationId) -> Option<&Rc<Destination>> {
+        self.tenant(tenant)?.destinations.get(&id)
+    }
+
+    /// One subscription of a tenant.
+    #[must_use]
+    pub fn subscription(&self, tenant: &TenantId, id: SubscriptionId) -> Option<&Rc<Subscription>> {
+        self.tenant(tenant)?.subscriptions.get(&id)
+    }
+
+    /// Whether an operator paused the tenant.
+    #[must_use]
+    pub fn is_paused(&self, tenant: &TenantId) -> bool {
+        self.tenant(tenant).is_some_and(|objects| objects.paused_since.is_some())
+    }
+
+    fn of(&mut self, tenant: &TenantId) -> &mut Objects {
+        self.tenants.entry(tenant.clone()).or_default()
+    }
+
+    fn put(&mut self, record: ConfigRecord) {
+        match record {
+            ConfigRecord::Source(source) => {
+                let source = Rc::new(*source);
+                self.sources.insert(source.id, Rc::clone(&source));
+                self.of(&source.tenant).sources.insert(source.id, source);
+            }
+            ConfigRecord::Destination(destination) => {
+                let (tenant, id) = (destination.tenant.clone(), destination.id);
+                self.of(&tenant).destinations.insert(id, Rc::new(*destination));
+            }
+            ConfigRecord::Subscription(subscription) => {
+                let (tenant, id) = (subscription.tenant.clone(), subscription.id);
+                self.of(&tenant).subscriptions.insert(id, Rc::new(*subscription));
+            }
+            ConfigRecord::ApiKey(key) => {
+                self.keys.insert(KeyHash(key.sha256), key.tenant.clone());
+                let tenant = key.tenant.clone();
+                self.of(&tenant).keys.insert(key.id, Rc::new(key));
+            }
+            ConfigRecord::PausedTenant { tenant, since } => self.of(&tenant).paused_since = Some(since),
+            ConfigRecord::Deleted { .. } => {}
+        }
+    }
+
+    fn remove(&mut self, key: &ConfigKey) {
+        match key {
+            ConfigKey::Source(tenant, id) => {
+                self.sources.remove(id);
+                self.of(tenant).sources.remove(id);
+            }
+            ConfigKey::Destination(tenant, id) => {
+                self.of(tenant).destinations.remove(id);
+            }
+            ConfigKey::Subscription(tenant, id) => {
+                self.of(tenant).subscriptions.remove(id);
+            }
+            ConfigKey::ApiKey(tenant, id) => {
+                if let Some(key) = self.of(tenant).keys.remove(id) {
+                    self.keys.remove(&KeyHash(key.sha256));
+                }
+            }
+            ConfigKey::PausedTenant(tenant) => self.of(tenant).paused_since = None,
+            ConfigKey::Deleted(..) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn keys_sources_and_pauses_come_and_go() {
+        let tenant = TenantId::new("acme").expect("a tenant");
+        let key = ApiKey {
+            id: KeyId(Uuid::nil()),
+            tenant: tenant.clone(),
+            name: None,
+            sha256: [7; 32],
+            created_at: Time::ZERO,
+        };
+        let paused = ConfigRecord::PausedTenant { tenant: tenant.clone(), since: Time(5) };
+        let mut directory = Directory::load([ConfigRecord::ApiKey(key.clone()), paused]);
+        assert_eq!(directory.tenant_of(KeyHash([7; 32])), Some(&tenant));
+        assert_eq!(directory.tenant_of(KeyHash([8; 32])), None);
+        assert!(directory.is_paused(&tenant));
+        directory.apply(ConfigWrite::Remove(ConfigKey::ApiKey(tenant.clone(), key.id)));
+        directory.apply(ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone())));
+        assert_eq!(directory.tenant_of(KeyHash([7; 32])), None);
+        assert!(!directory.is_paused(&tenant));
+        assert_eq!(directory.tenant(&TenantId::new("other").expect("a tenant")).map(|_| ()), None);
+    }
+}
