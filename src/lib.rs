@@ -5,6 +5,8 @@
 #[cfg(feature = "serve")]
 pub mod api;
 #[cfg(feature = "serve")]
+pub mod cli;
+#[cfg(feature = "serve")]
 pub mod config;
 pub mod deliver;
 pub mod engine;
