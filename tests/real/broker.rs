@@ -1,0 +1,193 @@
+//! The real broker: topics made and looked at, records produced, and its process stopped and started again.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, Producer as _};
+use rdkafka::{ClientConfig, TopicPartitionList};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::patience::{LONG, within};
+use super::record::Record;
+
+/// Where `tests/real/servers` has it listen.
+pub const ADDRESS: &str = "127.0.0.1:19092";
+
+/// Tests that need the broker share it; one that stops it has it alone.
+static USE: RwLock<()> = RwLock::new(());
+
+/// The running broker, for as long as a test holds it.
+pub struct Broker<Guard> {
+    _held: Guard,
+}
+
+impl Broker<RwLockReadGuard<'static, ()>> {
+    /// The broker beside other tests.
+    pub fn shared() -> Self {
+        expect_running();
+        Self { _held: USE.read().unwrap_or_else(std::sync::PoisonError::into_inner) }
+    }
+}
+
+impl Broker<RwLockWriteGuard<'static, ()>> {
+    /// The broker for a test that stops it.
+    pub fn alone() -> Self {
+        expect_running();
+        Self { _held: USE.write().unwrap_or_else(std::sync::PoisonError::into_inner) }
+    }
+
+    /// Stops its process where it stands.
+    pub fn freeze(&self) {
+        signal(process(), Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        signal(process(), Signal::CONT);
+    }
+
+    /// `kill -9`; gives what starts it again on the same data.
+    pub fn kill(&self) -> Stopped {
+        let process = process();
+        let line = fs::read(format!("/proc/{process}/cmdline")).expect("the broker runs");
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let command = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        signal(process, Signal::KILL);
+        within(LONG, || "the broker to end".to_owned(), || !accepts());
+        Stopped { command }
+    }
+}
+
+/// A broker that was killed. Dropping it starts the broker again.
+pub struct Stopped {
+    command: Vec<String>,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let log = OpenOptions::new().append(true).open(directory().join("kafka.log")).expect("the broker had a log");
+        let mut child = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().expect("a descriptor is free"))
+            .stdout(log)
+            .spawn()
+            .expect("the broker starts as it did");
+        fs::write(directory().join("kafka.pid"), format!("{}\n", child.id())).expect("a writable directory");
+        std::thread::spawn(move || child.wait());
+        within(LONG, || "the broker to accept again".to_owned(), accepts);
+    }
+}
+
+impl<Guard> Broker<Guard> {
+    /// Makes a topic.
+    pub fn create_topic(&self, name: &str, partitions: i32) {
+        self.create_topic_with(name, partitions, &[]);
+    }
+
+    /// Makes a topic with settings.
+    pub fn create_topic_with(&self, name: &str, partitions: i32, settings: &[(&str, &str)]) {
+        let admin: AdminClient<DefaultClientContext> = config().create().expect("a client");
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        for (key, value) in settings {
+            topic = topic.set(key, value);
+        }
+        let made = futures_lite::future::block_on(admin.create_topics([&topic], &AdminOptions::new()));
+        assert!(made.expect("the broker answers").iter().all(Result::is_ok), "{name} was not made");
+    }
+
+    /// A producer that keeps the order of what it is given and goes on while the broker is gone.
+    pub fn producer(&self) -> Producer {
+        let mut config = config();
+        config.set("partitioner", "murmur2_random").set("enable.idempotence", "true").set("linger.ms", "5");
+        config.set("message.max.bytes", "8000000").set("message.timeout.ms", "240000");
+        config.set("queue.buffering.max.messages", "1000000");
+        Producer { client: config.create().expect("a client") }
+    }
+
+    /// The end of each partition, from 0 on.
+    pub fn ends(&self, topic: &str, partitions: i32) -> Vec<i64> {
+        let client: BaseConsumer = config().create().expect("a client");
+        let end = |partition| client.fetch_watermarks(topic, partition, LONG).expect("the broker answers").1;
+        (0..partitions).map(end).collect()
+    }
+
+    /// What `group` has committed of each partition, from 0 on; nothing is 0.
+    pub fn committed(&self, group: &str, topic: &str, partitions: i32) -> Vec<i64> {
+        let client: BaseConsumer = config().set("group.id", group).create().expect("a client");
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic, 0, partitions - 1);
+        let list = client.committed_offsets(list, LONG).expect("the broker answers");
+        list.elements().iter().map(|element| element.offset().to_raw().unwrap_or(0).max(0)).collect()
+    }
+}
+
+/// Produces records; those of one key keep their order.
+pub struct Producer {
+    client: BaseProducer,
+}
+
+impl Producer {
+    /// Takes a record over, as soon as there is room.
+    pub fn give(&self, record: &Record) {
+        let mut given = self.client.send(record.to_send());
+        while let Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) = given {
+            self.client.poll(Duration::from_millis(10));
+            given = self.client.send(again);
+        }
+        given.unwrap_or_else(|(error, _)| panic!("{error}"));
+        self.client.poll(Duration::ZERO);
+    }
+
+    /// Waits until the broker has all that was given.
+    pub fn finish(&self) {
+        self.client.flush(LONG).expect("the broker takes all");
+        assert_eq!(self.client.in_flight_count(), 0);
+    }
+
+    /// Gives all of `records` and waits for the broker.
+    pub fn send(&self, records: &[Record]) {
+        records.iter().for_each(|record| self.give(record));
+        self.finish();
+    }
+}
+
+/// What `tests/real/servers` has installed and keeps.
+pub fn directory() -> PathBuf {
+    std::env::var_os("REAL_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real"), PathBuf::from)
+}
+
+fn config() -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", ADDRESS);
+    config
+}
+
+fn accepts() -> bool {
+    std::net::TcpStream::connect(ADDRESS).is_ok()
+}
+
+#[track_caller]
+fn expect_running() {
+    assert!(accepts(), "no Kafka on {ADDRESS}: start it with `tests/real/servers up`");
+}
+
+fn process() -> i32 {
+    let text = fs::read_to_string(directory().join("kafka.pid")).expect("`tests/real/servers up` writes it");
+    text.trim().parse().expect("a process's number")
+}
+
+fn signal(process: i32, signal: Signal) {
+    let process = Pid::from_raw(process).expect("a process's number is positive");
+    kill_process(process, signal).expect("the broker runs");
+}
