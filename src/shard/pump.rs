@@ -255,8 +255,8 @@ impl Pump {
                 Output::ResumeLane(lane) => self.lanes.pause(lane, false),
                 Output::Disable { tenant, subscriptions, reason } => {
                     tracing::warn!(%tenant, count = subscriptions.len(), reason = reason.as_str(), "subscriptions disabled");
-                    // A full channel loses only the record: the next failure finds the subscription enabled and
-                    // disables it again.
+                    // A full channel loses the record, not the effect: this shard keeps them disabled. After a
+                    // restart they are enabled again, until the next failure disables them.
                     let _ = self.wiring.disabled.try_send(Disabled { tenant, subscriptions, reason });
                 }
                 Output::CommandDone(id, result) => self.commands.answer(id.0, result),
