@@ -1,5 +1,6 @@
 //! hyper's I/O traits over any asynchronous stream of this runtime: plain TCP or TLS.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,8 +8,14 @@ use std::task::{Context, Poll, ready};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::ReadBufCursor;
 
-/// What one read asks for at most: a response or request head fits, and the buffer is cleared before use.
+/// What one read asks for at most: a response or request head fits.
 const READ_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    /// Where a thread's streams read to. hyper's own buffers are not initialised: to clear one for each read costs
+    /// more than to copy the few bytes that came.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+}
 
 /// A stream as hyper wants it.
 #[derive(Debug)]
@@ -20,13 +27,12 @@ impl<S: AsyncRead + Unpin> hyper::rt::Read for HyperIo<S> {
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let wanted = buffer.remaining().min(READ_BYTES);
-        let target = buffer.initialize_unfilled_to(wanted);
-        let count = ready!(Pin::new(&mut self.0).poll_read(context, target))?;
-        assert!(count <= wanted, "a stream reads no more than the buffer holds");
-        // SAFETY: `initialize_unfilled_to` initialised `wanted` bytes and `count` is not more than that.
-        unsafe { buffer.advance(count) };
-        Poll::Ready(Ok(()))
+        SCRATCH.with_borrow_mut(|scratch| {
+            let wanted = buffer.remaining().min(READ_BYTES);
+            let count = ready!(Pin::new(&mut self.0).poll_read(context, &mut scratch[..wanted]))?;
+            buffer.put_slice(&scratch[..count]);
+            Poll::Ready(Ok(()))
+        })
     }
 }
 
