@@ -1,6 +1,7 @@
 //! The shard's side of its Kafka lanes: readers to poll, watermarks to advance, assignments that come and go.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use crate::engine::{Input, LaneNumber, Shard};
 use crate::runtime::channel::{Receiver, Sender, bounded};
@@ -8,7 +9,7 @@ use crate::source::decode::Decoded;
 use crate::source::kafka::{AssignedLane, KafkaEvent, LaneWatermark, PartitionReader, Polled};
 use crate::types::Time;
 
-/// Records taken from one lane before the next one's turn.
+/// Records taken from one lane before the next one's turn, and from all of them in a turn in which little else ends.
 const LANE_TURN: usize = 64;
 
 struct LaneIo {
@@ -20,6 +21,8 @@ struct LaneIo {
 /// The lanes of one shard.
 pub struct LaneReaders {
     lanes: BTreeMap<LaneNumber, LaneIo>,
+    /// The lane polled last.
+    polled: LaneNumber,
     /// Records that were dropped by the decoder, by reason.
     dropped: BTreeMap<&'static str, u64>,
     wake: (Sender<()>, Receiver<()>),
@@ -27,7 +30,7 @@ pub struct LaneReaders {
 
 impl Default for LaneReaders {
     fn default() -> Self {
-        Self { lanes: BTreeMap::new(), dropped: BTreeMap::new(), wake: bounded(1) }
+        Self { lanes: BTreeMap::new(), polled: LaneNumber(0), dropped: BTreeMap::new(), wake: bounded(1) }
     }
 }
 
@@ -77,21 +80,27 @@ impl LaneReaders {
         }
     }
 
-    /// Takes records of all lanes that are not paused, lane by lane. Says whether there were any.
-    pub fn poll(&mut self, engine: &mut Shard, now: Time) -> bool {
-        let mut worked = false;
-        let numbers: Vec<LaneNumber> = self.lanes.keys().copied().collect();
+    /// Takes records of the lanes that are not paused, lane by lane, in turn. Says whether there were any.
+    ///
+    /// No more records come in than attempts have `ended` since the last time, but always a few: where the shard's
+    /// core is the limit, what is in goes out first, instead of waiting on disk for the core to read it again.
+    pub fn poll(&mut self, engine: &mut Shard, ended: usize, now: Time) -> bool {
+        let mut left = ended.max(LANE_TURN);
+        let after = self.lanes.range((Bound::Excluded(self.polled), Bound::Unbounded));
+        let numbers: Vec<LaneNumber> = after.chain(self.lanes.range(..=self.polled)).map(|(lane, _)| *lane).collect();
+        let all = left;
         for lane in numbers {
-            for _ in 0..LANE_TURN {
+            for _ in 0..LANE_TURN.min(left) {
                 let Some((offset, decoded)) = self.next(lane, now) else { break };
-                worked = true;
+                left -= 1;
+                self.polled = lane;
                 if let Decoded::Drop(reason) = &decoded {
                     *self.dropped.entry(reason.as_str()).or_insert(0) += 1;
                 }
                 engine.handle(Input::Record { lane, offset, record: decoded.into_lane_record() }, now);
             }
         }
-        worked
+        left < all
     }
 
     fn next(&mut self, lane: LaneNumber, now: Time) -> Option<(u64, Decoded)> {

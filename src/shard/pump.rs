@@ -127,11 +127,14 @@ impl Pump {
             self.take_store_event(event);
             worked = true;
         }
-        for _ in 0..TURN {
-            let Ok(finished) = self.finished.1.try_recv() else { break };
+        let mut ended = 0;
+        while ended < TURN
+            && let Ok(finished) = self.finished.1.try_recv()
+        {
             self.take_finished(finished);
-            worked = true;
+            ended += 1;
         }
+        worked |= ended > 0;
         for _ in 0..TURN {
             let Ok(message) = self.wiring.inbox.try_recv() else { break };
             self.take_message(message);
@@ -147,7 +150,7 @@ impl Pump {
             worked = true;
         }
         if self.wiring.outbox.flush() && !self.draining && self.wiring.store.intake_allowed() {
-            worked |= self.lanes.poll(&mut self.engine, now);
+            worked |= self.lanes.poll(&mut self.engine, ended, now);
         }
         self.carry_out();
         worked
