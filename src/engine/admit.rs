@@ -14,7 +14,7 @@ use super::pipeline::Effect;
 use super::rows::{NewJob, Read, Row};
 use super::shard::{Asked, Shard};
 use super::slot::SlotPhase;
-use super::subscriber::{Overflow, Subscriber};
+use super::subscriber::Subscriber;
 use super::tenant::Tenant;
 use super::{Arrival, Settled, SettledItem, Ticket};
 use crate::types::{Event, JobKey, Sequence, Slot, TenantId, Time, Trigger, limits};
@@ -303,7 +303,7 @@ impl Shard {
                 overflow.next_read = overflow.next_read.min(sequence);
                 overflow.last_spilled = overflow.last_spilled.max(sequence);
             }
-            None => subscriber.overflow = Some(Overflow { next_read: sequence, last_spilled: sequence }),
+            None => self.begin_overflow(handle, sequence),
         }
         self.write_cursor(handle);
         self.refill_if_low(handle);

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::arena::Handle;
-use super::rows::{LoggedEvent, Read, Row};
+use super::rows::{LoggedEvent, Read, Row, Wanted};
 use super::shard::{Asked, Shard};
 use super::subscriber::Subscriber;
 use super::tenant::Tenant;
-use crate::types::{End, RunId, Sequence, Slot, SubscriptionId, Time};
+use crate::types::{End, RunId, Sequence, Slot, SubscriptionId, Time, limits};
 
 /// The cancellations of one slot; one of them reads at a time.
 #[derive(Debug, Default)]
@@ -70,7 +70,9 @@ impl Shard {
         let Some((subscription, tenant, from, to)) = next else { return };
         self.slot(slot).cancellations.reading = true;
         let tenant = self.tenants[tenant].id.clone();
-        self.ask(Asked::Cancel(slot, subscription), Read::Queue { slot, tenant, from, to, subscription });
+        let wanted = vec![Wanted { subscription, from }];
+        let read = Read::Queue { slot, tenant, from, to, wanted, bytes_max: limits::LOG_PAGE_BYTES };
+        self.ask(Asked::Cancel(slot, subscription), read);
     }
 
     /// Ends the open jobs of a page.

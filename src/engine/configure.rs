@@ -184,7 +184,7 @@ impl Shard {
         let subscriber = &mut self.subscribers[handle];
         if subscriber.cursor_written.is_some() {
             let cursor = subscriber.cursor_wanted().unwrap_or(Sequence(u64::MAX));
-            subscriber.overflow = None;
+            self.end_overflow(handle);
             self.cancel_from(slot, tenant, id, cursor, Some(handle));
         }
         for job in self.jobs_of(handle) {

@@ -12,7 +12,7 @@ use super::job::{Class, Cover, HeldEvent, Job};
 use super::rows::{DestinationRecord, LoggedEvent, Read, ReadAnswer, ReadId, Row, SlotRecord};
 use super::shard::{Asked, Shard};
 use super::slot::{SlotPhase, SlotState, Tail};
-use super::subscriber::{Overflow, Subscriber};
+use super::subscriber::Subscriber;
 use super::{Notice, Output};
 use crate::types::{
     AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, Duration, End, EndReason, ErrorKind, Event, JobKey,
@@ -63,9 +63,9 @@ impl Shard {
                 self.restore_cursors(slot, overflow);
             }
             (Asked::Log(slot), ReadAnswer::Log { events, next }) => self.log_page(slot, events, next, now),
-            (Asked::Queue(slot, tenant, subscriber), ReadAnswer::Queue { events, scanned_to }) => {
-                self.refilled(tenant, subscriber, events, scanned_to, now);
-                self.read_done(&Asked::Queue(slot, tenant, subscriber), id);
+            (Asked::Queue(slot, tenant, riders), ReadAnswer::Queue { events, scanned_to }) => {
+                self.refilled(tenant, &riders, events, scanned_to, now);
+                self.read_done(&Asked::Queue(slot, tenant, riders), id);
             }
             (Asked::Cancel(slot, subscription), ReadAnswer::Queue { events, scanned_to }) => {
                 self.cancel_page(slot, subscription, events, scanned_to, now);
@@ -127,9 +127,8 @@ impl Shard {
         for (tenant, subscription, cursor) in stored {
             let tenant = self.tenant(&tenant);
             if let Some(handle) = self.subscriber_of.get(&subscription).copied() {
-                let subscriber = &mut self.subscribers[handle];
-                subscriber.overflow = Some(Overflow { next_read: cursor, last_spilled: cursor });
-                subscriber.cursor_written = Some(cursor);
+                self.begin_overflow(handle, cursor);
+                self.subscribers[handle].cursor_written = Some(cursor);
             } else if self.tenants[tenant].deleted.contains(&subscription) {
                 self.cancel_from(slot, tenant, subscription, cursor, None);
             } else {

@@ -5,6 +5,7 @@ use super::arena::Handle;
 use super::shard::Shard;
 use super::subscriber::Subscriber;
 use super::tenant::Tenant;
+use crate::types::limits;
 
 /// A tenant's share of the bytes in memory, as a divisor.
 const TENANT_BYTES_DIVISOR: usize = 8;
@@ -14,6 +15,8 @@ const SUBSCRIBER_BYTES_DIVISOR: usize = 2;
 const FLOOR_JOBS: usize = 16;
 /// The same, in bytes, as a divisor of its share.
 const FLOOR_BYTES_DIVISOR: usize = 64;
+/// A page of the log is no smaller than this, in bytes, so that a read is worth its cost.
+const PAGE_BYTES_MIN: usize = 64 * 1024;
 
 impl Shard {
     /// Whether a tenant's further jobs should wait in the log.
@@ -49,6 +52,13 @@ impl Shard {
         let part = share / SUBSCRIBER_BYTES_DIVISOR;
         let tenant = &self.tenants[subscriber.tenant];
         subscriber.jobs.is_empty() || (subscriber.bytes <= part / 2 && tenant.bytes <= share / 4 * 3)
+    }
+
+    /// How many bytes of its log a tenant can take in now, at least a small page.
+    pub(super) fn page_room(&self, tenant: Handle<Tenant>) -> usize {
+        let share = self.settings.bounds.event_bytes / TENANT_BYTES_DIVISOR;
+        let free = share.saturating_sub(self.tenants[tenant].bytes);
+        free.clamp(PAGE_BYTES_MIN, limits::LOG_PAGE_BYTES)
     }
 
     /// Notes that a subscription's jobs in the log wait for room.

@@ -230,6 +230,23 @@ impl Default for CircuitRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadId(pub u64);
 
+/// A subscription whose jobs are wanted, from this event on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose jobs.
+    pub subscription: SubscriptionId,
+    /// Its first event of interest.
+    pub from: Sequence,
+}
+
+impl Wanted {
+    /// Whether an event with such a job is of interest.
+    #[must_use]
+    pub fn is_met(&self, sequence: Sequence, subscription: SubscriptionId) -> bool {
+        self.subscription == subscription && sequence >= self.from
+    }
+}
+
 /// What the engine wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
@@ -255,8 +272,10 @@ pub enum Read {
         from: Sequence,
         /// The highest sequence wanted.
         to: Sequence,
-        /// Only events with a job of this subscription need to be returned.
-        subscription: SubscriptionId,
+        /// Only events with a job for one of these need to be returned.
+        wanted: Vec<Wanted>,
+        /// The page ends at the event with which it has so many bytes, or sooner.
+        bytes_max: usize,
     },
     /// Due rows with `from ≤ at < to` in order of time, a page at a time, each with its event as it stands.
     Due {

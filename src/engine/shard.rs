@@ -2,6 +2,7 @@
 //! beside this one, a concept each.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use ahash::RandomState;
 
@@ -38,7 +39,7 @@ pub enum TimeoutReason {
 pub(super) enum Asked {
     Slot(Slot),
     Log(Slot),
-    Queue(Slot, Handle<Tenant>, Handle<Subscriber>),
+    Queue(Slot, Handle<Tenant>, Rc<[Handle<Subscriber>]>),
     Cancel(Slot, SubscriptionId),
     Due(Slot),
     Ids(Slot, u64),

@@ -42,8 +42,11 @@ pub(super) struct Tenant {
     pub(super) parked_bytes: usize,
     /// A read of its log is on its way: one at a time.
     pub(super) reading: bool,
-    /// Subscriptions that wait for their turn to be read.
+    /// Subscriptions that wait for their turn to be read, and whether the tenant stands in the shard's line for it.
     pub(super) refills: VecDeque<Handle<Subscriber>>,
+    pub(super) refill_listed: bool,
+    /// Subscriptions with jobs that wait in the log.
+    pub(super) overflowing: BTreeSet<Handle<Subscriber>>,
 }
 
 impl Tenant {
@@ -68,6 +71,8 @@ impl Tenant {
             parked_bytes: 0,
             reading: false,
             refills: VecDeque::new(),
+            refill_listed: false,
+            overflowing: BTreeSet::new(),
         }
     }
 }

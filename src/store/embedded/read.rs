@@ -3,14 +3,14 @@
 use super::tables::Tables;
 use super::walk::{Direction, Walk};
 use super::{copies, due};
-use crate::engine::rows::LoggedEvent;
+use crate::engine::rows::{LoggedEvent, Wanted};
 use crate::engine::{Read, ReadAnswer};
 use crate::store::StoreError;
 use crate::store::codec::batch::Table;
 use crate::store::codec::fold::FoldedEvent;
 use crate::store::codec::key::{self, StateKind};
 use crate::store::codec::{destination, ids, overflow, slot};
-use crate::types::{DestinationId, Sequence, Slot, SubscriptionId, TenantId, Time, limits};
+use crate::types::{DestinationId, JobRecord, Sequence, Slot, SubscriptionId, TenantId, Time, limits};
 
 /// Answers `read`; whatever fails, the engine asks again.
 pub fn answer(tables: &Tables, read: &Read) -> ReadAnswer {
@@ -24,8 +24,8 @@ fn try_answer(tables: &Tables, read: &Read) -> Result<ReadAnswer, StoreError> {
     match read {
         Read::Slot(slot) => read_slot(tables, *slot),
         Read::Log { slot, from, after } => read_log(tables, *slot, *from, after.as_ref()),
-        Read::Queue { slot, tenant, from, to, subscription } => {
-            read_queue(tables, *slot, tenant, (*from, *to), *subscription)
+        Read::Queue { slot, tenant, from, to, wanted, bytes_max } => {
+            read_queue(tables, *slot, tenant, (*from, *to), wanted, *bytes_max)
         }
         Read::Due { slot, from, after, to } => due::read(tables, *slot, *from, *after, *to),
         Read::Ids { slot, minute } => Ok(ReadAnswer::Ids(read_ids(tables, *slot, *minute)?)),
@@ -98,22 +98,25 @@ fn read_queue(
     slot: Slot,
     tenant: &TenantId,
     (from, to): (Sequence, Sequence),
-    subscription: SubscriptionId,
+    wanted: &[Wanted],
+    bytes_max: usize,
 ) -> Result<ReadAnswer, StoreError> {
     let end = Sequence(to.0.saturating_add(1));
     let mut walk = Walk::over_tenant(tables, slot, tenant, (from, end), Direction::Forward);
     let mut events: Vec<LoggedEvent> = Vec::new();
-    let mut looked_at = 0;
+    let (mut taken_bytes, mut looked_at) = (0, 0);
     while let Some(met) = walk.next_event()? {
-        let wanted = |event: &FoldedEvent| event.logged.jobs.iter().any(|job| job.subscription == subscription);
-        if let Some(event) = met.event.filter(wanted) {
+        let is_met = |job: &JobRecord| wanted.iter().any(|wanted| wanted.is_met(met.sequence, job.subscription));
+        if let Some(event) = met.event.filter(|event| event.logged.jobs.iter().any(is_met)) {
             let (logged, size) = copies::with_payload_if_open(tables, slot, event)?;
+            taken_bytes += logged.event.weight();
             events.push(logged);
             walk.byte_count += size;
         }
         looked_at += 1;
         let full = events.len() >= limits::LOG_PAGE_EVENTS
-            || walk.byte_count >= limits::LOG_PAGE_BYTES
+            || taken_bytes >= bytes_max
+            || walk.byte_count >= limits::SCAN_MAX_BYTES
             || looked_at >= limits::SCAN_MAX_EVENTS;
         if full {
             return Ok(ReadAnswer::Queue { events, scanned_to: met.sequence });

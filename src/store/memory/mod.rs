@@ -87,8 +87,9 @@ impl Memory {
         match read {
             Read::Slot(_) => rows.answer_slot(),
             Read::Log { from, after, .. } => rows.answer_log(*from, after.as_ref(), self.pages),
-            Read::Queue { tenant, from, to, subscription, .. } => {
-                rows.answer_queue(tenant, *from..=*to, *subscription, self.pages)
+            Read::Queue { tenant, from, to, wanted, bytes_max, .. } => {
+                let pages = Pages { bytes: self.pages.bytes.min(*bytes_max), ..self.pages };
+                rows.answer_queue(tenant, *from..=*to, wanted, pages)
             }
             Read::Due { from, after, to, .. } => rows.answer_due((*from, *after), *to, self.pages),
             Read::Ids { minute, .. } => {
@@ -171,7 +172,7 @@ fn read_slot(read: &Read) -> Slot {
 mod tests {
     use super::*;
     use crate::engine::BatchNumber;
-    use crate::engine::rows::NewJob;
+    use crate::engine::rows::{NewJob, Wanted};
     use crate::types::{
         AttemptId, AttemptOutcome, Attributes, ClaimRecord, End, EndReason, Sequence, SubscriptionId, Time,
     };
@@ -300,7 +301,8 @@ mod tests {
             tenant: tenant("a"),
             from: Sequence(from),
             to: Sequence(9),
-            subscription: subscription(1),
+            wanted: vec![Wanted { subscription: subscription(1), from: Sequence(from) }],
+            bytes_max: usize::MAX,
         };
         let ReadAnswer::Queue { events, scanned_to } = store.answer(&read(1)) else { panic!("a queue was asked for") };
         assert_eq!((events.len(), scanned_to), (1, Sequence(2)));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::Pages;
 use super::job::{JobRows, Made};
-use crate::engine::rows::{DestinationRecord, DueRow, LoggedEvent, NewJob, SlotRecord};
+use crate::engine::rows::{DestinationRecord, DueRow, LoggedEvent, NewJob, SlotRecord, Wanted};
 use crate::engine::{ReadAnswer, Row};
 use crate::types::{
     DestinationId, Event, JobKey, JobRecord, RunId, Sequence, Slot, SubscriptionId, TenantId, Time, Trigger,
@@ -151,7 +151,7 @@ impl SlotRows {
         &self,
         tenant: &TenantId,
         range: RangeInclusive<Sequence>,
-        subscription: SubscriptionId,
+        wanted: &[Wanted],
         pages: Pages,
     ) -> ReadAnswer {
         let mut page = Page::new(pages);
@@ -162,8 +162,9 @@ impl SlotRows {
             if let (true, Some((_, sequence))) = (page.is_full(), &page.last) {
                 return ReadAnswer::Queue { scanned_to: *sequence, events: page.events };
             }
-            let wanted = rows.jobs.values().any(|job| job.made.is_some_and(|made| made.subscription == subscription));
-            page.look_at(place, if wanted { self.logged(place) } else { None });
+            let mut made = rows.jobs.values().filter_map(|job| job.made);
+            let is_met = made.any(|made| wanted.iter().any(|wanted| wanted.is_met(place.1, made.subscription)));
+            page.look_at(place, if is_met { self.logged(place) } else { None });
         }
         ReadAnswer::Queue { events: page.events, scanned_to: *range.end() }
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Opened;
 use super::retention::{ARRIVAL, sweep};
-use crate::engine::rows::{LoggedEvent, SlotRecord};
+use crate::engine::rows::{LoggedEvent, SlotRecord, Wanted};
 use crate::engine::{
     AutoDisable, Bounds, Command, CommandId, CommandResult, Input, Output, Read, ReadAnswer, Row, Shard, ShardSettings,
 };
@@ -61,8 +61,8 @@ fn one_event(opened: &mut Opened) -> LoggedEvent {
 
 fn queued(opened: &mut Opened) -> Vec<LoggedEvent> {
     let (from, to) = (Sequence(1), Sequence(9));
-    let read =
-        Read::Queue { slot: SLOT, tenant: tenant("acme"), from, to, subscription: SubscriptionId(Uuid::from_u128(1)) };
+    let wanted = vec![Wanted { subscription: SubscriptionId(Uuid::from_u128(1)), from }];
+    let read = Read::Queue { slot: SLOT, tenant: tenant("acme"), from, to, wanted, bytes_max: usize::MAX };
     let ReadAnswer::Queue { events, .. } = opened.answer(read) else { panic!("a queue page") };
     events
 }
