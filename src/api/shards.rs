@@ -29,8 +29,8 @@ pub trait Shards {
     fn report(&self) -> Local<'_, Vec<ShardReport>>;
     /// Every lane of this process.
     fn lanes(&self) -> Local<'_, Vec<LaneStatus>>;
-    /// The metrics of the process, in Prometheus' text format.
-    fn metrics(&self) -> Local<'_, String>;
+    /// The metrics of the process, in Prometheus' text format; the store's `fsyncs` come from whoever has the store.
+    fn metrics(&self, fsyncs: u64) -> Local<'_, String>;
 }
 
 /// A lane as the process that reads it sees it.
@@ -104,14 +104,15 @@ impl Shards for ProcessShards {
         Box::pin(async { self.all_lanes(self.shards.report().await) })
     }
 
-    fn metrics(&self) -> Local<'_, String> {
-        Box::pin(async {
+    fn metrics(&self, fsyncs: u64) -> Local<'_, String> {
+        Box::pin(async move {
             let reports = self.shards.report().await;
             let mut snapshot = Snapshot::default();
             for report in &reports {
                 snapshot.counters.merge(&report.counters);
                 snapshot.levels.merge(&report.levels);
             }
+            snapshot.counters.fsyncs = fsyncs;
             snapshot.lanes = self.all_lanes(reports).iter().map(lane_level).collect();
             snapshot.to_text()
         })

@@ -74,7 +74,7 @@ impl Shards for Notes {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn metrics(&self) -> Local<'_, String> {
+    fn metrics(&self, _: u64) -> Local<'_, String> {
         Box::pin(std::future::ready("# EOF\n".to_owned()))
     }
 }

@@ -162,7 +162,13 @@ fn an_event_nobody_wants_is_kept_with_no_delivery() {
     let read = acme.api.get(&format!("/v1/events/{}", unwanted.id)).expect(200);
     assert_eq!(read["deliveries"], json!([]));
     let metrics = hub.anybody().get("/metrics").text();
-    assert!(metrics.contains("streaming_hub_"), "{metrics}");
+    let value = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("no {name} in {metrics}"))
+    };
+    assert_eq!(value("streaming_hub_events_accepted_total"), 3);
+    // An event is durable before its answer, and so is each object that was made.
+    assert!(value("streaming_hub_store_fsyncs_total") >= 3, "{metrics}");
 }
 
 #[test]

@@ -125,5 +125,7 @@ pub fn write<'a>(tables: &Tables, batches: impl IntoIterator<Item = &'a EncodedB
             None => all.remove(tables.of(table), key),
         }
     }
-    all.commit()
+    all.commit()?;
+    tables.count_fsync();
+    Ok(())
 }

@@ -198,6 +198,12 @@ impl Embedded {
         self.0.space.intake_allowed()
     }
 
+    /// Syncs to disk since the store was opened.
+    #[must_use]
+    pub fn fsyncs(&self) -> u64 {
+        self.0.tables.fsyncs()
+    }
+
     /// The directory's own record: its id, dedup salt and number of slots.
     #[must_use]
     pub fn record(&self) -> HubRecord {

@@ -1,6 +1,8 @@
 //! The database's tables and how they are tuned.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
@@ -21,6 +23,8 @@ pub struct Tables {
     dead_letters: Keyspace,
     producer_dlq: Keyspace,
     configuration: Keyspace,
+    /// Syncs to disk since it was opened, of all clones.
+    fsyncs: Arc<AtomicU64>,
 }
 
 impl Tables {
@@ -60,8 +64,20 @@ impl Tables {
             dead_letters: database.keyspace("dead_letters", small)?,
             producer_dlq: database.keyspace("producer_dlq", small)?,
             configuration: database.keyspace("configuration", small)?,
+            fsyncs: Arc::default(),
             database,
         })
+    }
+
+    /// Counts a sync to disk.
+    pub fn count_fsync(&self) {
+        self.fsyncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Syncs to disk since it was opened.
+    #[must_use]
+    pub fn fsyncs(&self) -> u64 {
+        self.fsyncs.load(Ordering::Relaxed)
     }
 
     /// One table.
