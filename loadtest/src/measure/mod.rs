@@ -1,0 +1,8 @@
+//! What is measured: the hub's process, its metrics, the machine, latencies, and the bare loop beside it all.
+
+pub mod bare;
+pub mod latency;
+pub mod machine;
+pub mod metrics;
+pub mod process;
+pub mod timeline;

@@ -1,0 +1,256 @@
+//! One run of the load test: what it has started, what it has measured so far, and how a scenario measures.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use streaming_hub::runtime::{Clock, sleep};
+
+use crate::arguments::{Arguments, IntakeKind, StoreKind};
+use crate::failure::Failure;
+use crate::hub::{self, Hub, HubSettings, Setting, Sources, Stage};
+use crate::interruption::Interruption;
+use crate::measure::bare;
+use crate::measure::machine::Machine;
+use crate::plan::{Group, Plan};
+use crate::progress::Progress;
+use crate::receive::{Receivers, Temper, Transport};
+use crate::report::{CeilingRun, FORMAT, Goal, Report};
+
+/// One tenant gets an eighth of a shard's attempts: enough for one destination with 256 of them.
+const DISPATCH_WORKERS: u32 = 2_048;
+/// A payload's size where neither the command line nor the scenario says another.
+pub const PAYLOAD_BYTES: usize = 1_024;
+/// How long the bare loop runs each time, and before that to warm up.
+const BARE_SPAN: Duration = Duration::from_secs(3);
+const BARE_WARM_UP: Duration = Duration::from_millis(500);
+
+/// What a scenario works with.
+pub struct Session {
+    /// What was asked for.
+    pub arguments: Arguments,
+    /// Time.
+    pub clock: Clock,
+    /// The receivers.
+    pub receivers: Receivers,
+    /// What is said while it goes on.
+    pub progress: Progress,
+    /// What has been measured.
+    pub report: Report,
+    /// Tells this run from others.
+    pub run: u64,
+    interruption: Interruption,
+    binary: Option<PathBuf>,
+    stages: u32,
+    phases: u16,
+}
+
+impl Session {
+    /// Starts the receivers and finds the hub's binary.
+    ///
+    /// # Errors
+    /// When something is asked for that there is not.
+    pub async fn start(arguments: Arguments, clock: Clock, interruption: Interruption) -> Result<Self, Failure> {
+        refuse(&arguments)?;
+        let progress = Progress::new(clock);
+        let binary = match arguments.address {
+            Some(_) => None,
+            None => Some(hub::locate(arguments.hub_binary.as_ref())?),
+        };
+        let report = Report {
+            format: FORMAT,
+            scenario: arguments.scenario.name().to_owned(),
+            passes_when: arguments.scenario.passes_when().to_owned(),
+            started_at: clock.now().to_rfc3339(),
+            commit: commit(),
+            machine: Machine::this(),
+            settings: settings(&arguments),
+            ..Report::default()
+        };
+        let run = clock.now().0 ^ (u64::from(std::process::id()) << 44);
+        let receivers = Receivers::start(clock).await?;
+        Ok(Self { arguments, clock, receivers, progress, report, run, interruption, binary, stages: 0, phases: 0 })
+    }
+
+    /// A hub with all that a plan needs.
+    ///
+    /// # Errors
+    /// When the hub does not start or refuses something.
+    pub async fn stage(&mut self, plan: Plan) -> Result<Stage, Failure> {
+        self.stage_over(Transport::Plain, plan, HubSettings::default()).await
+    }
+
+    /// The same over another transport, and with settings of the hub's beside the usual ones.
+    ///
+    /// # Errors
+    /// When the hub does not start or refuses something.
+    pub async fn stage_over(
+        &mut self,
+        transport: Transport,
+        plan: Plan,
+        settings: HubSettings,
+    ) -> Result<Stage, Failure> {
+        self.interruption.check()?;
+        self.stages += 1;
+        let name = format!("load-{:x}-{}", self.run, self.stages);
+        Group::ALL.iter().for_each(|group| self.receivers.set_temper(*group, Temper::Prompt));
+        let topic = self.topic(&name).await?;
+        let hub = self.start_hub(&name, settings).await?;
+        let tenants: Vec<String> = (0..plan.tenants).map(|number| format!("{name}-{number}")).collect();
+        let (plan, tenants) = (Arc::new(plan), Arc::new(tenants));
+        let urls = (0..plan.destinations.len()).map(|number| self.receivers.url(transport, number)).collect();
+        let sources = match self.arguments.intake {
+            IntakeKind::Http => Sources::One,
+            IntakeKind::Kafka => Sources::None,
+        };
+        self.progress.show(&format!("setting up {} subscriptions", plan.routes.len()));
+        let setting = Setting { plan: Arc::clone(&plan), tenants: Arc::clone(&tenants), urls, sources };
+        let made = setting.set_up(&hub).await?;
+        if let Some(topic) = &topic {
+            hub::wait_until_followed(&hub, topic, self.clock).await?;
+        }
+        Ok(Stage { hub, plan, tenants, topic, made })
+    }
+
+    async fn topic(&self, name: &str) -> Result<Option<String>, Failure> {
+        match self.arguments.intake {
+            IntakeKind::Http => Ok(None),
+            IntakeKind::Kafka => {
+                let topic = format!("{name}.{}", crate::publish::SOURCE);
+                hub::create_topic(&self.arguments.kafka, &topic).await?;
+                Ok(Some(topic))
+            }
+        }
+    }
+
+    async fn start_hub(&self, name: &str, more: HubSettings) -> Result<Hub, Failure> {
+        let Some(binary) = &self.binary else { return self.other_hub() };
+        let mut settings = HubSettings::default().with("DISPATCH_WORKERS", DISPATCH_WORKERS.to_string());
+        if let Some(shards) = self.arguments.shards {
+            settings = settings.with("SHARDS", shards.to_string());
+        }
+        if self.arguments.intake == IntakeKind::Kafka {
+            settings = settings
+                .with("KAFKA_BROKERS", &self.arguments.kafka)
+                .with("TOPIC_PREFIX", name)
+                .with("KAFKA_GROUP", name)
+                .with("DLQ_GROUP", format!("{name}-dlq"))
+                .with("KAFKA_SESSION_TIMEOUT", "10s");
+        }
+        Hub::start(binary.clone(), name, settings.and(more), self.clock).await
+    }
+
+    fn other_hub(&self) -> Result<Hub, Failure> {
+        let Arguments { address, admin_key, process_id, .. } = &self.arguments;
+        let (Some(address), Some(key)) = (address, admin_key) else {
+            let rule = "needs the operator's key in STREAMING_HUB_ADMIN_KEY".to_owned();
+            return Err(Failure::Argument { argument: "--address", rule });
+        };
+        Ok(Hub::other(*address, key.clone(), *process_id))
+    }
+
+    /// Runs the bare loop and keeps what it did.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn ceiling(&mut self) -> Result<(), Failure> {
+        self.interruption.check()?;
+        self.progress.show("the bare loop");
+        let (address, bytes) =
+            (self.receivers.listening.plain[0], self.arguments.payload_bytes.unwrap_or(PAYLOAD_BYTES));
+        bare::run(address, bytes, BARE_WARM_UP, self.clock).await?;
+        let bare = bare::run(address, bytes, BARE_SPAN, self.clock).await?;
+        let run = CeilingRun {
+            per_second: bare.requests as f64 / bare.seconds,
+            per_processor_second: bare.requests as f64 / bare.processor_seconds,
+        };
+        let CeilingRun { per_second, per_processor_second } = run;
+        self.progress.say(&format!("bare loop: {per_second:.0}/s, {per_processor_second:.0} per CPU-second"));
+        self.report.ceiling.runs.push(run);
+        Ok(())
+    }
+
+    /// Makes every receiver prompt and closes the circuits.
+    ///
+    /// # Errors
+    /// When the hub does not do it.
+    pub async fn heal(&self, stage: &Stage) -> Result<(), Failure> {
+        Group::ALL.iter().for_each(|group| self.receivers.set_temper(*group, Temper::Prompt));
+        stage.reset_circuits().await
+    }
+
+    /// Events of the phase delivered so far.
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.receivers.live.delivered.load(Ordering::Relaxed)
+    }
+
+    /// A number for the next phase.
+    pub const fn next_phase(&mut self) -> u16 {
+        self.phases += 1;
+        self.phases
+    }
+
+    /// A moment's pause, unless somebody wants this program to end, or the hub has.
+    ///
+    /// # Errors
+    /// If so.
+    pub async fn pause(&self, span: Duration, stage: &mut Stage) -> Result<(), Failure> {
+        self.interruption.check()?;
+        stage.hub.check()?;
+        sleep(span).await;
+        Ok(())
+    }
+
+    /// Adds a goal.
+    pub fn judge(&mut self, goal: Goal) {
+        self.report.goals.push(goal);
+    }
+}
+
+fn refuse(arguments: &Arguments) -> Result<(), Failure> {
+    let refused = |argument, rule: &str| Err(Failure::Argument { argument, rule: rule.to_owned() });
+    if arguments.store == StoreKind::Scylla {
+        return refused("--store", "`scylla` is not available in this version: `embedded` is");
+    }
+    if arguments.nodes != 1 {
+        return refused("--nodes", "must be 1: the embedded store has one process");
+    }
+    if arguments.address.is_some() && arguments.intake == IntakeKind::Kafka {
+        return refused("--address", "a running hub is driven by `--in http`: its topics are its own");
+    }
+    if arguments.connections == 0 || arguments.batch == Some(0) || arguments.outstanding == 0 {
+        return refused("--connections, --batch, --outstanding", "must be at least 1");
+    }
+    Ok(())
+}
+
+fn settings(arguments: &Arguments) -> BTreeMap<String, String> {
+    let unset = || "unset".to_owned();
+    [
+        ("in", format!("{:?}", arguments.intake).to_lowercase()),
+        ("store", format!("{:?}", arguments.store).to_lowercase()),
+        ("shards", arguments.shards.map_or_else(unset, |shards| shards.to_string())),
+        ("payload", arguments.payload_bytes.map_or_else(unset, |bytes| format!("{bytes} bytes"))),
+        ("outstanding", arguments.outstanding.to_string()),
+        ("connections", arguments.connections.to_string()),
+        ("batch", arguments.batch.map_or_else(unset, |batch| batch.to_string())),
+        ("delivery.dispatch_workers", DISPATCH_WORKERS.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// The sources' commit; a `+` behind it says that they were changed since.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output =
+            std::process::Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments).output();
+        output.ok().filter(|output| output.status.success()).map(|output| output.stdout)
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return String::new() };
+    let changed = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.is_empty());
+    format!("{}{}", String::from_utf8_lossy(&commit).trim(), if changed { "+" } else { "" })
+}
