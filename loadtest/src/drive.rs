@@ -8,8 +8,9 @@ use streaming_hub::types::Time;
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
-use crate::hub::Stage;
+use crate::hub::{Api, Stage};
 use crate::measure::latency::Summary;
+use crate::measure::metrics;
 use crate::pace::{End, Pace};
 use crate::plan::{Group, Order as Promise, Spread};
 use crate::publish::{EventMaker, Intake, Order, Outcome, Publisher};
@@ -87,6 +88,8 @@ pub struct Drive {
     end: Time,
     next_tick: Time,
     window: Option<(Sample, Sample)>,
+    /// The hub's syncs to disk before the phase.
+    fsyncs_before: f64,
 }
 
 impl Drive {
@@ -96,6 +99,7 @@ impl Drive {
     /// When a thread of the load test has failed.
     pub async fn start(session: &mut Session, stage: &Stage, load: Load) -> Result<Self, Failure> {
         let number = session.next_phase();
+        let fsyncs_before = fsyncs(stage).await?;
         let begun = session.clock.now() + micros(LEAD);
         let window_begin = begun + micros(load.warm_up);
         let end = window_begin + micros(load.length);
@@ -113,7 +117,16 @@ impl Drive {
         };
         let publisher = Publisher::start(order, session.clock, Arc::clone(&session.receivers.live.delivered))?;
         let watch = Watch::start(session, stage, begun);
-        Ok(Self { load, publisher, watch, window_begin, end, next_tick: begun + micros(TICK), window: None })
+        Ok(Self {
+            load,
+            publisher,
+            watch,
+            window_begin,
+            end,
+            next_tick: begun + micros(TICK),
+            window: None,
+            fsyncs_before,
+        })
     }
 
     /// The whole phase from here: warm-up, window, drain.
@@ -132,9 +145,10 @@ impl Drive {
     /// When somebody interrupts, or the hub has ended.
     pub async fn measure(&mut self, session: &mut Session, stage: &mut Stage) -> Result<(), Failure> {
         self.until(session, stage, self.window_begin).await?;
-        self.open_window(session, stage).await?;
+        self.open_window(session, stage);
         self.until(session, stage, self.end).await?;
-        self.close_window(session, stage).await
+        self.close_window(session, stage);
+        Ok(())
     }
 
     /// Watches until that time, or until everything is published and delivered.
@@ -150,25 +164,21 @@ impl Drive {
     }
 
     /// Begins the window of the figures.
-    ///
-    /// # Errors
-    /// When the hub does not answer.
-    pub async fn open_window(&mut self, session: &Session, stage: &Stage) -> Result<(), Failure> {
-        let sample = Sample::take(session, stage).await?;
+    pub fn open_window(&mut self, session: &Session, stage: &Stage) {
+        let sample = Sample::take(session, stage);
         self.window = Some((sample.clone(), sample));
-        Ok(())
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// When the hub does not answer.
-    pub async fn close_window(&mut self, session: &Session, stage: &Stage) -> Result<(), Failure> {
-        let sample = Sample::take(session, stage).await?;
+    pub fn close_window(&mut self, session: &Session, stage: &Stage) {
         if let Some((_, last)) = &mut self.window {
-            *last = sample;
+            *last = Sample::take(session, stage);
         }
-        Ok(())
+    }
+
+    /// A new process counts its syncs from nothing.
+    pub const fn hub_was_restarted(&mut self) {
+        self.fsyncs_before = 0.0;
     }
 
     /// Waits until the generator has ended.
@@ -244,12 +254,15 @@ impl Drive {
         let Outcome { issued, unacknowledged, .. } = &outcome;
         let expected = Expected { issued: issued.clone(), unacknowledged: unacknowledged.clone() };
         let seen = session.receivers.end(expected).await?;
-        let ceiling = session.report.ceiling.per_processor_second();
+        // The bare loop's requests have one size; other sizes have no ceiling here.
+        let ceiling =
+            session.report.ceiling.per_processor_second().filter(|_| self.load.payload_bytes == PAYLOAD_BYTES);
         let mut figures = self.window.as_ref().map(|(first, last)| last.since(first)).unwrap_or_default();
         figures.of_bare = figures.deliveries_per_processor_second.zip(ceiling).map(|(ours, bare)| ours / bare);
         let peak = self.watch.peak();
         let figures = Figures {
             issued: issued.iter().sum(),
+            fsyncs: fsyncs(stage).await? - self.fsyncs_before,
             counts: self.counts(&seen, &outcome, stage),
             pss_mib: peak.map(|memory| memory.pss_kib as f64 / 1024.0),
             rss_mib: peak.map(|memory| memory.rss_kib as f64 / 1024.0),
@@ -286,6 +299,11 @@ impl Drive {
             unacknowledged: outcome.unacknowledged.len() as u64,
         }
     }
+}
+
+async fn fsyncs(stage: &Stage) -> Result<f64, Failure> {
+    let text = Api::new(stage.hub.address).metrics().await?;
+    Ok(metrics::sum(&text, "streaming_hub_store_fsyncs_total"))
 }
 
 fn intake(arguments: &Arguments, stage: &Stage, batch: usize) -> Intake {

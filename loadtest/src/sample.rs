@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use streaming_hub::types::Time;
 
-use crate::failure::Failure;
-use crate::hub::{Api, Stage};
+use crate::hub::Stage;
 use crate::measure::machine::Ticks;
-use crate::measure::metrics;
 use crate::measure::process::{self, Memory};
 use crate::receive::Interval;
 use crate::report::{Figures, Point};
@@ -22,28 +20,23 @@ pub struct Sample {
     threads: BTreeMap<String, f64>,
     own_processor_seconds: f64,
     written_bytes: Option<u64>,
-    fsyncs: f64,
     ticks: Ticks,
 }
 
 impl Sample {
-    /// Reads all of it.
-    ///
-    /// # Errors
-    /// When the hub does not answer.
-    pub async fn take(session: &Session, stage: &Stage) -> Result<Self, Failure> {
-        let metrics = Api::new(stage.hub.address).metrics().await?;
+    /// Reads all of it, from the kernel alone: a hub under load may be slow to answer.
+    #[must_use]
+    pub fn take(session: &Session, stage: &Stage) -> Self {
         let hub = stage.hub.process_id;
-        Ok(Self {
+        Self {
             at: session.clock.now(),
             delivered: session.delivered(),
             processor_seconds: hub.and_then(process::processor_seconds),
             threads: hub.map(process::thread_seconds).unwrap_or_default(),
             own_processor_seconds: process::processor_seconds(std::process::id()).unwrap_or(0.0),
             written_bytes: hub.and_then(process::written_bytes),
-            fsyncs: metrics::sum(&metrics, "streaming_hub_store_fsyncs_total"),
             ticks: Ticks::now(),
-        })
+        }
     }
 
     /// Figures of what lies between.
@@ -60,7 +53,6 @@ impl Sample {
             deliveries_per_processor_second: processor.map(|spent| delivered as f64 / spent.max(0.01)),
             thread_micros: self.thread_micros(earlier, delivered),
             own_processor_seconds: self.own_processor_seconds - earlier.own_processor_seconds,
-            fsyncs: self.fsyncs - earlier.fsyncs,
             written_bytes: self.written_bytes.zip(earlier.written_bytes).map(|(now, then)| now - then),
             machine: self.ticks.since(earlier.ticks),
             ..Figures::default()

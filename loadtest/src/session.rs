@@ -204,6 +204,12 @@ impl Session {
         Ok(())
     }
 
+    /// Keeps a sentence for the report.
+    pub fn note(&mut self, note: String) {
+        self.progress.say(&note);
+        self.report.notes.push(note);
+    }
+
     /// Adds a goal.
     pub fn judge(&mut self, goal: Goal) {
         self.report.goals.push(goal);

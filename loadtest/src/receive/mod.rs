@@ -98,7 +98,7 @@ pub struct PhaseOrder {
 
 /// What the receivers' thread is told.
 enum Command {
-    Begin(PhaseOrder),
+    Begin(PhaseOrder, Sender<()>),
     Interval(Sender<Interval>),
     End(Expected, Sender<Seen>),
 }
@@ -162,12 +162,14 @@ impl Receivers {
         format!("{scheme}://{}/d/{destination}", addresses[destination % addresses.len()])
     }
 
-    /// Forgets the phase before and begins another.
+    /// Forgets the phase before and begins another; returns when its counts stand at nothing.
     ///
     /// # Errors
     /// When the thread is gone.
     pub async fn begin(&self, order: PhaseOrder) -> Result<(), Failure> {
-        self.commands.send_async(Command::Begin(order)).await.map_err(|_| gone())
+        let (reply, begun) = channel::reply();
+        self.commands.send_async(Command::Begin(order, reply)).await.map_err(|_| gone())?;
+        begun.recv_async().await.map_err(|_| gone())
     }
 
     /// What came in since the last look.

@@ -128,11 +128,12 @@ async fn has_gone_within(stream: &mut (impl AsyncRead + Unpin), span: Duration) 
 impl Shared {
     fn obey(&self, command: Command) {
         match command {
-            Command::Begin(order) => {
+            Command::Begin(order, reply) => {
                 let live = &self.serving.live;
                 live.delivered.store(0, Ordering::Relaxed);
                 live.attempts.store(0, Ordering::Relaxed);
                 *self.phase.borrow_mut() = Some(Phase::new(order));
+                let _ = reply.try_send(());
             }
             Command::Interval(reply) => {
                 let interval = self.phase.borrow_mut().as_mut().map(Phase::take_interval).unwrap_or_default();

@@ -88,7 +88,11 @@ fn figures(phase: &Phase) -> [Figure; 8] {
         ("p50, ms", Better::Less, milliseconds(latency.p50)),
         ("p99, ms", Better::Less, milliseconds(latency.p99)),
         ("PSS, MiB", Better::Less, figures.pss_mib),
-        ("fsyncs per 1 000 deliveries", Better::Less, per_delivery(figures.fsyncs * 1e3)),
+        (
+            "fsyncs per 1 000 events",
+            Better::Less,
+            (figures.issued > 0).then(|| figures.fsyncs * 1e3 / figures.issued as f64),
+        ),
         (
             "bytes written per delivery",
             Better::Less,

@@ -43,6 +43,9 @@ pub struct Report {
     pub ceiling: Ceiling,
     /// What was measured, in order.
     pub phases: Vec<Phase>,
+    /// What else is worth knowing, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What had to be reached.
     pub goals: Vec<Goal>,
     /// Whether it was.
@@ -132,7 +135,7 @@ pub struct Figures {
     pub pss_mib: Option<f64>,
     /// The most, in the whole phase.
     pub rss_mib: Option<f64>,
-    /// In the window.
+    /// In the whole phase; of the last process where the hub was restarted.
     pub fsyncs: f64,
     /// In the window.
     pub written_bytes: Option<u64>,

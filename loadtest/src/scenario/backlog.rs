@@ -37,10 +37,10 @@ pub async fn play(session: &mut Session) -> Result<(), Failure> {
     let mut drive = Drive::start(session, &stage, load.of_events(events)).await?;
     drive.until_published(session, &mut stage).await?;
     session.progress.say(&format!("{} pending", drive.issued() - session.delivered()));
-    drive.open_window(session, &stage).await?;
+    drive.open_window(session, &stage);
     session.heal(&stage).await?;
     drive.drain(session, &mut stage).await?;
-    drive.close_window(session, &stage).await?;
+    drive.close_window(session, &stage);
     let phase = drive.finish(session, &stage).await?;
     session.judge(Goal::of("PSS", phase.figures.pss_mib, Rule::AtMost(PSS_MAX_MIB), " MiB"));
     goals::judge_log(session, &stage, "backlog");

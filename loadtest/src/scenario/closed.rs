@@ -34,7 +34,7 @@ pub async fn play(session: &mut Session) -> Result<(), Failure> {
         let rates = || phases.iter().map(|phase| phase.figures.deliveries_per_second);
         session.judge(Goal::of(format!("{name}: deliveries"), median(rates()), Rule::AtLeast(PER_SECOND_MIN), "/s"));
         let apart = spread(rates()).unwrap_or(0.0) * 100.0;
-        session.progress.say(&format!("{name}: repeats lie {apart:.0} % of their median apart"));
+        session.note(format!("{name}: the deliveries/s of the repeats lie {apart:.0} % of their median apart"));
     }
     session.ceiling().await?;
     goals::judge_counts(session, Repeats::None);

@@ -61,9 +61,10 @@ pub async fn kill_and_start(session: &mut Session, events: u64) -> Result<(Timel
     session.progress.say(&format!("killed with {} pending", drive.issued() - delivered.load(Ordering::Relaxed)));
     let recording = Timeline::record(session.clock, delivered);
     stage.hub.start_again(session.clock).await?;
-    drive.open_window(session, &stage).await?;
+    drive.hub_was_restarted();
+    drive.open_window(session, &stage);
     drive.drain(session, &mut stage).await?;
-    drive.close_window(session, &stage).await?;
+    drive.close_window(session, &stage);
     let timeline = recording.end();
     drive.finish(session, &stage).await?;
     goals::judge_log(session, &stage, "restart");

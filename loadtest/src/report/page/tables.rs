@@ -36,7 +36,7 @@ pub fn figures(report: &Report, baseline: Option<&Report>) -> Markup {
             thead { tr {
                 th { "phase" } th.number { "deliveries/s" } th.number { "per CPU-second" } th.number { "of bare" }
                 th.number { "p50 ms" } th.number { "p99 ms" } th.number { "p99.9 ms" } th.number { "max ms" }
-                th.number { "PSS MiB" } th.number { "fsyncs/s" } th.number { "written, B each" }
+                th.number { "PSS MiB" } th.number { "fsyncs per 1 000" } th.number { "written, B each" }
                 th.number { "idle" } th.number { "steal" }
             } }
             tbody {
@@ -79,7 +79,7 @@ fn row(phase: &Phase, changes: &[Change]) -> Markup {
             td.number { (milliseconds(latency.p999)) }
             td.number { (milliseconds(latency.max)) }
             td.number { (maybe(figures.pss_mib)) (of("PSS, MiB")) }
-            td.number { (number(figures.fsyncs / figures.seconds.max(1e-6))) }
+            td.number { (maybe((figures.issued > 0).then(|| figures.fsyncs * 1e3 / figures.issued as f64))) }
             td.number { (maybe(figures.written_bytes.and_then(each))) }
             td.number { (percent(figures.machine.idle)) }
             td.number { (percent(figures.machine.steal)) }
