@@ -40,6 +40,10 @@ use interruption::Interruption;
 use report::{Report, compare};
 use session::Session;
 
+/// The hub's own, so that the bare loop has what the hub has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// It did not pass, or could not be played.
 const FAILED: u8 = 1;
 /// The arguments are wrong.
