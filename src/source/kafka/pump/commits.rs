@@ -1,0 +1,82 @@
+//! Positions on their way to the group: one commit at a time, again until it holds.
+
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::Pump;
+use crate::source::kafka::context::{Happening, Partition};
+use crate::source::kafka::{KafkaAlarm, native};
+use crate::types::{Time, limits};
+
+impl Pump {
+    /// Sends what is not committed, unless a commit is on its way already.
+    pub(super) fn commit(&mut self, now: Time) {
+        if self.commit_sent.is_some_and(|sent| now.since(sent) < limits::KAFKA_COMMIT_TIMEOUT) {
+            return;
+        }
+        self.commit_sent = None;
+        let positions = self.lanes.uncommitted();
+        if positions.is_empty() {
+            return;
+        }
+        match self.send_commit(&positions) {
+            Ok(()) => self.commit_sent = Some(now),
+            Err(error) => self.alarm(KafkaAlarm::Retrying { step: "commit", error: error.to_string() }),
+        }
+    }
+
+    pub(super) fn send_commit(&self, positions: &[(Partition, u64)]) -> Result<(), KafkaError> {
+        let mut list = TopicPartitionList::with_capacity(positions.len());
+        for (partition, position) in positions {
+            add(&mut list, partition, *position)?.set_metadata(&self.settings.hub_id);
+        }
+        native::commit(&self.client, &list)
+    }
+
+    pub(super) fn committed(&mut self, outcomes: &[(Partition, Result<u64, String>)]) {
+        self.commit_sent = None;
+        for (partition, outcome) in outcomes {
+            match outcome {
+                Ok(position) => self.lanes.note_committed(partition, *position),
+                Err(error) => self.alarm(KafkaAlarm::Retrying { step: "commit", error: error.clone() }),
+            }
+        }
+    }
+
+    /// Commits until nothing is left to commit, at most until `deadline`. Other happenings wait their turn.
+    pub(super) fn commit_by(&mut self, deadline: Time) {
+        let mut now = (self.links.clock)();
+        while now < deadline && !self.is_broken {
+            if self.commit_sent.is_none() {
+                self.commit(now);
+                if self.commit_sent.is_none() {
+                    return;
+                }
+            }
+            let polled = self.client.poll(limits::KAFKA_TURN.to_std()).map(|polled| polled.map(drop));
+            if let Some(Err(error)) = polled {
+                self.client_error(&error);
+            }
+            for happening in self.client.context().take() {
+                match happening {
+                    Happening::Committed(outcomes) => self.committed(&outcomes),
+                    other @ (Happening::Assign(_) | Happening::Revoke) => self.happenings.push_back(other),
+                }
+            }
+            now = (self.links.clock)();
+        }
+    }
+}
+
+/// Adds a partition with its position.
+pub(super) fn add<'l>(
+    list: &'l mut TopicPartitionList,
+    (topic, partition): &Partition,
+    position: u64,
+) -> Result<TopicPartitionListElem<'l>, KafkaError> {
+    let mut element = list.add_partition(topic, *partition);
+    element.set_offset(Offset::Offset(i64::try_from(position).unwrap_or(i64::MAX)))?;
+    Ok(element)
+}
