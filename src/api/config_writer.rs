@@ -13,7 +13,7 @@ use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite, ObjectId
 use crate::types::subscription::{DisabledReason, VerificationState};
 use crate::types::{ConfigChange, Destination, Source, Subscription, SubscriptionId, TenantId, Time};
 
-use super::directory::Directory;
+use super::directory::{Directory, Objects};
 use super::problem::Problem;
 use super::shards::Shards;
 
@@ -101,6 +101,25 @@ impl<T> Change<T> {
         let key = ConfigKey::Subscription(subscription.tenant.clone(), subscription.id);
         self.delete(key, &subscription.tenant, ObjectId::Subscription(subscription.id), at)
             .tell(ConfigChange::DeleteSubscription(subscription.tenant.clone(), subscription.id))
+    }
+
+    /// Deletes everything that `objects` has.
+    #[must_use]
+    pub fn delete_all(mut self, tenant: &TenantId, objects: &Objects, at: Time) -> Self {
+        for subscription in objects.subscriptions.values() {
+            self = self.delete_subscription(subscription, at);
+        }
+        for destination in objects.destinations.values() {
+            self = self.delete_destination(destination, at);
+        }
+        for source in objects.sources.values() {
+            self = self.delete_source(source, at);
+        }
+        for key in objects.keys.keys() {
+            self = self.store(ConfigWrite::Remove(ConfigKey::ApiKey(tenant.clone(), *key)));
+        }
+        self.store(ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone())))
+            .tell(ConfigChange::ResumeTenant(tenant.clone()))
     }
 
     /// A deletion is a stored mark: only that lets jobs end as cancelled.

@@ -33,6 +33,20 @@ pub struct Objects {
     pub keys: BTreeMap<KeyId, Rc<ApiKey>>,
     /// Since when its deliveries are paused.
     pub paused_since: Option<Time>,
+    /// Since when everything of it goes.
+    pub erasing_since: Option<Time>,
+}
+
+impl Objects {
+    /// Whether it has objects: what remains of a tenant that has none is at most a mark.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+            && self.destinations.is_empty()
+            && self.subscriptions.is_empty()
+            && self.keys.is_empty()
+            && self.paused_since.is_none()
+    }
 }
 
 impl Directory {
@@ -95,6 +109,12 @@ impl Directory {
         self.tenant(tenant).is_some_and(|objects| objects.paused_since.is_some())
     }
 
+    /// Whether the tenant is being erased.
+    #[must_use]
+    pub fn is_erasing(&self, tenant: &TenantId) -> bool {
+        self.tenant(tenant).is_some_and(|objects| objects.erasing_since.is_some())
+    }
+
     fn of(&mut self, tenant: &TenantId) -> &mut Objects {
         self.tenants.entry(tenant.clone()).or_default()
     }
@@ -120,6 +140,7 @@ impl Directory {
                 self.of(&tenant).keys.insert(key.id, Rc::new(key));
             }
             ConfigRecord::PausedTenant { tenant, since } => self.of(&tenant).paused_since = Some(since),
+            ConfigRecord::ErasingTenant { tenant, since } => self.of(&tenant).erasing_since = Some(since),
             ConfigRecord::Deleted { .. } => {}
         }
     }
@@ -142,6 +163,12 @@ impl Directory {
                 }
             }
             ConfigKey::PausedTenant(tenant) => self.of(tenant).paused_since = None,
+            ConfigKey::ErasingTenant(tenant) => {
+                self.of(tenant).erasing_since = None;
+                if self.of(tenant).is_empty() {
+                    self.tenants.remove(tenant);
+                }
+            }
             ConfigKey::Deleted(..) => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::admin::{operations, tenants};
+use super::admin::{backup, operations, tenants};
 use super::answer::Answer;
 use super::call::Call;
 use super::health;
@@ -54,6 +54,9 @@ pub async fn dispatch(api: &Rc<Service>, call: Call) -> Result<Answer, Problem> 
         E::CreateTenantKey(tenant) => keys::create_for(api, &call, &tenant).await,
         E::PauseTenant(tenant) => tenants::pause(api, &call, &tenant).await,
         E::ResumeTenant(tenant) => tenants::resume(api, &tenant).await,
+        E::EraseTenant(tenant) => tenants::erase(api, &tenant).await,
+        E::BeginBackup => backup::begin(api, &call),
+        E::ReadBackup => backup::read(api),
         E::ListProducerDlq => operations::producer_dlq(api, call).await,
         E::ListQuarantine => operations::quarantine(api, call).await,
         E::ReadQuarantine(id) => operations::quarantined(api, id).await,

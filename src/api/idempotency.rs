@@ -1,14 +1,15 @@
-//! `Idempotency-Key` on POST: the same key and request gets the first answer again, for 24 hours.
+//! `Idempotency-Key` on POST: the same key and request gets the first answer again, for as long as the operator says.
 //!
-//! A bounded table in memory: a restart forgets it, and a tenant that writes more keys than its part loses
-//! its own oldest, never another tenant's. An answer of 5xx is not kept: the request may be tried again.
+//! A bounded table in memory, on purpose: answers hold what is shown once and stored nowhere, such as API keys. So a
+//! restart forgets it, and a tenant that writes more keys than its part loses its own oldest, never another
+//! tenant's. An answer of 5xx is not kept: the request may be tried again.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use http::HeaderMap;
 use sha2::{Digest, Sha256};
 
-use crate::types::{Time, limits};
+use crate::types::{Duration, Time, limits};
 
 use super::answer::Answer;
 use super::problem::Problem;
@@ -30,8 +31,9 @@ pub struct Ticket {
 }
 
 /// The keys of all scopes: a tenant's id, or the empty text for the operator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
+    ttl: Duration,
     scopes: BTreeMap<String, Keys>,
     bytes: usize,
 }
@@ -77,15 +79,20 @@ pub fn fingerprint(target: &str, body: &[u8]) -> [u8; 32] {
 }
 
 impl Table {
+    /// An empty table whose keys live for `ttl`.
+    #[must_use]
+    pub const fn new(ttl: Duration) -> Self {
+        Self { ttl, scopes: BTreeMap::new(), bytes: 0 }
+    }
+
     /// Decides what to do with a request under `key`.
     ///
     /// # Errors
     /// 409 `idempotency_key_running` while the first request runs, 422 `idempotency_key_reused` when it was another.
     pub fn begin(&mut self, scope: &str, key: String, fingerprint: [u8; 32], now: Time) -> Result<Decision, Problem> {
         let keys = self.scopes.entry(scope.to_owned()).or_default();
-        self.bytes -= keys.forget(|at, count| {
-            now.since(at) >= limits::IDEMPOTENCY_TTL || count >= limits::IDEMPOTENCY_KEYS_PER_TENANT
-        });
+        let ttl = self.ttl;
+        self.bytes -= keys.forget(|at, count| now.since(at) >= ttl || count >= limits::IDEMPOTENCY_KEYS_PER_TENANT);
         match keys.entries.get(&key) {
             Some(entry) if entry.fingerprint != fingerprint => Err(reused()),
             Some(Entry { answer: None, .. }) => Err(running()),
@@ -96,6 +103,13 @@ impl Table {
                 Ok(Decision::First(Ticket { scope: scope.to_owned(), key }))
             }
         }
+    }
+
+    /// Forgets all keys of a scope.
+    pub fn forget(&mut self, scope: &str) {
+        let keys = self.scopes.remove(scope);
+        let answers = keys.iter().flat_map(|keys| keys.entries.values()).filter_map(|entry| entry.answer.as_ref());
+        self.bytes -= answers.map(|answer| answer.body.len()).sum::<usize>();
     }
 
     /// Keeps the answer of the first request, or forgets the key when the hub was at fault (5xx).
@@ -148,7 +162,8 @@ fn running() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Duration;
+
+    const TTL: Duration = Duration::from_secs(90);
 
     fn begin(table: &mut Table, key: &str, body: &str, now: Time) -> Result<Decision, &'static str> {
         let print = fingerprint("POST /v1/sources", body.as_bytes());
@@ -164,20 +179,32 @@ mod tests {
 
     #[test]
     fn a_key_runs_replays_refuses_and_expires() {
-        let (mut table, now) = (Table::default(), Time::from_millis(1));
+        let (mut table, now) = (Table::new(TTL), Time::from_millis(1));
         let ticket = first(&mut table, "k", "a", now);
         assert!(matches!(begin(&mut table, "k", "a", now), Err("idempotency_key_running")));
         assert!(matches!(begin(&mut table, "k", "b", now), Err("idempotency_key_reused")));
         table.finish(&ticket, &Answer::bytes(201, "text/plain", b"made".to_vec()));
         assert!(matches!(begin(&mut table, "k", "a", now), Ok(Decision::Again(answer)) if answer.status == 201));
         assert!(matches!(begin(&mut table, "k", "b", now), Err("idempotency_key_reused")));
-        first(&mut table, "k", "b", now + limits::IDEMPOTENCY_TTL);
+        let last = now + Duration::from_millis(TTL.as_millis() - 1);
+        assert!(matches!(begin(&mut table, "k", "b", last), Err("idempotency_key_reused")));
+        first(&mut table, "k", "b", now + TTL);
         assert_eq!(table.bytes, 0);
     }
 
     #[test]
+    fn a_forgotten_scope_gives_its_bytes_back() {
+        let mut table = Table::new(TTL);
+        let ticket = first(&mut table, "k", "a", Time::ZERO);
+        table.finish(&ticket, &Answer::bytes(201, "text/plain", b"made".to_vec()));
+        table.forget("acme");
+        assert_eq!(table.bytes, 0);
+        first(&mut table, "k", "b", Time::ZERO);
+    }
+
+    #[test]
     fn an_answer_of_5xx_is_forgotten() {
-        let mut table = Table::default();
+        let mut table = Table::new(TTL);
         let ticket = first(&mut table, "k", "a", Time::ZERO);
         table.finish(&ticket, &Answer::bytes(503, "text/plain", Vec::new()));
         first(&mut table, "k", "a", Time::ZERO);
@@ -185,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_tenant_loses_its_own_oldest_key() {
-        let mut table = Table::default();
+        let mut table = Table::new(TTL);
         let other = fingerprint("x", b"");
         table.begin("other", "mine".to_owned(), other, Time::ZERO).expect("first");
         for n in 0..=limits::IDEMPOTENCY_KEYS_PER_TENANT {

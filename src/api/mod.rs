@@ -18,6 +18,7 @@
 pub mod admin;
 pub mod answer;
 pub mod auth;
+pub mod backup;
 pub mod body;
 pub mod call;
 pub mod client_address;
@@ -25,6 +26,7 @@ pub mod config_writer;
 pub mod directory;
 pub mod disabled;
 mod dispatch;
+mod erasure;
 pub mod head_tap;
 pub mod health;
 pub mod idempotency;

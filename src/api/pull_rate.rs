@@ -22,6 +22,11 @@ impl PullRate {
         Self { limit, buckets: BTreeMap::new() }
     }
 
+    /// Forgets a tenant.
+    pub fn forget(&mut self, tenant: &TenantId) {
+        self.buckets.remove(tenant);
+    }
+
     /// Takes a token of the tenant's.
     ///
     /// # Errors

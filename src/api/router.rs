@@ -91,6 +91,12 @@ pub enum Endpoint {
     PauseTenant(TenantId),
     /// `POST /admin/tenants/:tenant/resume`.
     ResumeTenant(TenantId),
+    /// `DELETE /admin/tenants/:tenant`.
+    EraseTenant(TenantId),
+    /// `POST /admin/backup`.
+    BeginBackup,
+    /// `GET /admin/backup`.
+    ReadBackup,
     /// `GET /admin/dlq`.
     ListProducerDlq,
     /// `GET /admin/quarantine`.
@@ -214,9 +220,11 @@ fn subscription_choices(name: Name, segments: &[&str]) -> Result<Choices, Proble
 fn operator_choices(segments: &[&str]) -> Result<Choices, Problem> {
     use Endpoint as E;
     Ok(match segments {
+        ["tenants", tenant] => vec![("DELETE", E::EraseTenant(tenant_id(tenant)?))],
         ["tenants", tenant, "keys"] => vec![("POST", E::CreateTenantKey(tenant_id(tenant)?))],
         ["tenants", tenant, "pause"] => vec![("POST", E::PauseTenant(tenant_id(tenant)?))],
         ["tenants", tenant, "resume"] => vec![("POST", E::ResumeTenant(tenant_id(tenant)?))],
+        ["backup"] => vec![("GET", E::ReadBackup), ("POST", E::BeginBackup)],
         ["dlq"] => vec![("GET", E::ListProducerDlq)],
         ["quarantine"] => vec![("GET", E::ListQuarantine)],
         ["quarantine", text] => vec![("GET", E::ReadQuarantine(id(text)?))],

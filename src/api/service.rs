@@ -19,6 +19,7 @@ use crate::types::{Slot, TenantId, Time};
 
 use super::answer::Answer;
 use super::auth::{self, Access, Caller};
+use super::backup::Backup;
 use super::call::Call;
 use super::config_writer::ConfigWriter;
 use super::dispatch;
@@ -81,6 +82,8 @@ pub struct Service {
     pub writer: ConfigWriter,
     /// Verifications in the background.
     pub verifier: Verifier,
+    /// The last backup.
+    pub backup: RefCell<Option<Backup>>,
     /// How often tenants pull.
     pub pulls: RefCell<PullRate>,
     clock: Clock,
@@ -99,10 +102,11 @@ impl Service {
         let service = Rc::new(Self {
             writer: ConfigWriter::new(store.clone(), Rc::clone(&shards), configuration),
             verifier: Verifier::new(),
+            backup: RefCell::default(),
             pulls: RefCell::new(PullRate::new(settings.pull)),
             clock,
             check_url: Box::new(move |url| guard.check_url(url).map_err(|error| error.to_string())),
-            idempotency: RefCell::default(),
+            idempotency: RefCell::new(Table::new(settings.idempotency_ttl)),
             random: RefCell::new(fastrand::Rng::with_seed(seed)),
             phase: Cell::new(Phase::Starting),
             settings,
@@ -113,7 +117,14 @@ impl Service {
             resolver,
         });
         super::verify::resume(&service);
+        super::erasure::resume(&service);
         service
+    }
+
+    /// Forgets what is remembered of a tenant beside its configuration.
+    pub fn forget(&self, tenant: &TenantId) {
+        self.idempotency.borrow_mut().forget(tenant.as_str());
+        self.pulls.borrow_mut().forget(tenant);
     }
 
     /// Moves on to another phase.

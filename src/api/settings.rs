@@ -16,6 +16,8 @@ pub struct Settings {
     pub payload_retention: Duration,
     /// `verification: none` is allowed.
     pub allow_unverified: bool,
+    /// How long an `Idempotency-Key` is remembered.
+    pub idempotency_ttl: Duration,
     /// How long a rotated-out secret keeps signing, unless the request says otherwise.
     pub secret_overlap: Duration,
     /// The outbound guard.
@@ -51,6 +53,7 @@ impl Settings {
         Self {
             payload_retention: config.retention.payload,
             allow_unverified: security.allow_unverified,
+            idempotency_ttl: config.retention.idempotency,
             secret_overlap: config.delivery.secret_overlap,
             guard: Guard::new(security.allow_private_sinks, security.egress_allow.clone()),
             subscriptions_per_tenant: bounds.subscriptions_per_tenant,

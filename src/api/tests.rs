@@ -199,6 +199,7 @@ fn settings_for_tests() -> Settings {
     Settings {
         payload_retention: Duration::from_hours(168),
         allow_unverified: true,
+        idempotency_ttl: Duration::from_hours(24),
         secret_overlap: Duration::from_hours(24),
         guard: guard(),
         subscriptions_per_tenant: 3,

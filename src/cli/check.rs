@@ -1,9 +1,12 @@
-//! `check`: validates the configuration and prints it with its origins.
+//! `check`: validates the configuration, prints it with its origins, and compares it with what the brokers say.
 
 use clap::Args;
 
+use super::kafka::settings_of;
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
+use crate::config::{Config, KafkaConfig};
+use crate::source::kafka::{outlived, topic_retentions};
 
 /// The command's arguments.
 #[derive(Debug, Args)]
@@ -12,14 +15,34 @@ pub struct Arguments {
     config: ConfigArguments,
 }
 
-/// Prints every setting with its value and origin, secrets redacted.
+/// Prints every setting with its value and origin, secrets redacted, and whether ids outlive the followed topics. What
+/// the brokers say, or do not, is no fault of the configuration and changes no exit code.
 ///
 /// # Errors
 /// [`CommandError::Config`] with every fault.
 pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<(), CommandError> {
     let config = arguments.config.load(surroundings)?;
     write!(surroundings.output, "{}", config.listing())?;
+    if let Some(kafka) = &config.kafka {
+        write!(surroundings.output, "{}", compared(kafka, &config))?;
+    }
     Ok(())
+}
+
+/// One comment line for each topic that ids do not outlive, or one that says that all is well, or not known.
+fn compared(kafka: &KafkaConfig, config: &Config) -> String {
+    match topic_retentions(&settings_of(kafka, ("kafka.group", &kafka.group), String::new())) {
+        Err(error) => {
+            format!("# not compared: retention.event with retention.ms of the followed topics: {error}\n")
+        }
+        Ok(topics) => {
+            let outlived = outlived(&topics, config.retention.event);
+            if outlived.is_empty() {
+                return format!("# ids outlive the records of all {} followed topics\n", topics.len());
+            }
+            outlived.iter().map(|topic| format!("# warning: {topic}\n")).collect()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -46,6 +69,13 @@ mod tests {
         assert!(errors.starts_with("error: the configuration has 2 fault(s)\n"), "{errors}");
         assert!(errors.contains("limits.pull_rate = \"many\": must be a whole number"), "{errors}");
         assert!(errors.contains("(STREAMING_HUB_SHARDS)"), "{errors}");
+    }
+
+    #[test]
+    fn brokers_that_do_not_answer_are_said_and_no_fault() {
+        let (code, output, errors) = ran(&["check", "--kafka.brokers", "127.0.0.1:9"], &[], b"");
+        assert_eq!((code, errors.as_str()), (DONE, ""));
+        assert!(output.contains("\n# not compared: retention.event"), "{output}");
     }
 
     #[test]

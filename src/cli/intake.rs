@@ -1,32 +1,36 @@
 //! Kafka in, as `serve` starts and stops it: the consumer whose partitions the shards poll, and the tap of the
 //! producers' dead-letter topics, whose letters are stored by a thread of their own.
 
+use std::collections::BTreeSet;
 use std::thread::JoinHandle;
 
-use crate::config::{CaCertificate, Config, KafkaConfig, ScramMechanism};
-use crate::runtime::channel::{Receiver, bounded};
+use super::kafka::settings_of;
+use crate::config::{Config, KafkaConfig};
+use crate::runtime::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::runtime::clock::process_time;
 use crate::shard::{Hub, HubError};
 use crate::source::decode::DecodeRules;
 use crate::source::kafka::{
-    self, DeadLetterTap, KafkaConsumer, KafkaSettings, LaneBoard, Links, Scram, StoredUnavailable, TappedLetter, Tls,
+    self, DeadLetterTap, KafkaConsumer, KafkaSettings, LaneBoard, Links, StoredUnavailable, TappedLetter, outlived,
+    topic_retentions,
 };
-use crate::source::topic::Topics;
 use crate::store::Embedded;
 use crate::types::{Duration, limits};
 
 /// Alarms waiting; beyond, they are only logged.
 const ALARMS: usize = 64;
-/// Bytes that the client fetches ahead, of all partitions together.
-const PREFETCH_BYTES: usize = 64 * 1024 * 1024;
-/// By how many partitions that is divided.
-const EXPECTED_PARTITIONS: usize = 64;
+/// How often the topics' retention is compared with that of ids.
+const COMPARE: std::time::Duration = std::time::Duration::from_secs(600);
+/// How soon again while the brokers do not tell.
+const COMPARE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The running consumers.
 pub(super) struct Intake {
     consumer: KafkaConsumer,
     tap: DeadLetterTap,
     letters: JoinHandle<()>,
+    /// Ends the comparing thread when it goes.
+    _compared: Sender<()>,
 }
 
 impl Intake {
@@ -36,7 +40,9 @@ impl Intake {
         let (alarms, raised) = bounded(ALARMS);
         // Every alarm is logged where it is raised; here nobody waits for them.
         drop(raised);
-        let settings = settings_of(kafka, &kafka.group, &store)?;
+        let hub_id = store.record().directory_id.to_string();
+        let settings = settings_of(kafka, ("kafka.group", &kafka.group), hub_id.clone());
+        let compared = compare_retention(settings.clone(), config.retention.event)?;
         let positions = store.clone();
         let links = Links {
             shards: hub.kafka(),
@@ -49,18 +55,27 @@ impl Intake {
             rules: rules_of(kafka, config),
         };
         let consumer = KafkaConsumer::start(settings, links)?;
-        let settings = settings_of(kafka, &kafka.dlq_group, &store)?;
+        let settings = settings_of(kafka, ("kafka.dlq_group", &kafka.dlq_group), hub_id);
         let (tap, received) = DeadLetterTap::start(settings, alarms, process_time)?;
         let letters = std::thread::Builder::new()
             .name("dlq-store".to_owned())
             .spawn(move || store_letters(&store, &received))
             .map_err(kafka::StartError::Thread)?;
-        Ok(Self { consumer, tap, letters })
+        Ok(Self { consumer, tap, letters, _compared: compared })
     }
 
     /// What is known of the lanes.
     pub(super) fn lanes(&self) -> LaneBoard {
         self.consumer.board()
+    }
+
+    /// Whether both groups are this hub's.
+    ///
+    /// # Errors
+    /// [`HubError::Group`]: the hub must end.
+    pub(super) fn check(&self) -> Result<(), HubError> {
+        self.consumer.check()?;
+        Ok(self.tap.check()?)
     }
 
     /// Gives all partitions back and leaves the groups, within `limit`.
@@ -76,47 +91,39 @@ impl Intake {
     }
 }
 
-fn settings_of(kafka: &KafkaConfig, group: &str, store: &Embedded) -> Result<KafkaSettings, HubError> {
-    Ok(KafkaSettings {
-        brokers: kafka.brokers.join(","),
-        group: group.to_owned(),
-        topics: Topics::new(&kafka.topic_prefix),
-        hub_id: store.record().directory_id.to_string(),
-        tls: tls_of(kafka, store)?,
-        scram: kafka.scram.as_ref().map(|scram| Scram {
-            mechanism: match scram.mechanism {
-                ScramMechanism::Sha256 => kafka::ScramMechanism::Sha256,
-                ScramMechanism::Sha512 => kafka::ScramMechanism::Sha512,
-            },
-            username: scram.username.clone(),
-            password: scram.password.clone(),
-        }),
-        prefetch_bytes: PREFETCH_BYTES,
-        expected_partitions: EXPECTED_PARTITIONS,
-        session_timeout: kafka.session_timeout,
-    })
-}
-
-/// The client reads authorities from a file: one given as text is laid into the data directory.
-fn tls_of(kafka: &KafkaConfig, store: &Embedded) -> Result<Option<Tls>, HubError> {
-    if !kafka.tls {
-        return Ok(None);
-    }
-    let path = match &kafka.ca_cert {
-        None => return Ok(Some(Tls { ca_file: None })),
-        Some(CaCertificate::File(path)) => path.clone(),
-        Some(CaCertificate::Pem(pem)) => {
-            let path = store.dir().join("kafka-ca.pem");
-            std::fs::write(&path, pem).map_err(|source| HubError::File { path: path.clone(), source })?;
-            path
-        }
-    };
-    Ok(Some(Tls { ca_file: Some(path.to_string_lossy().into_owned()) }))
-}
-
 fn rules_of(kafka: &KafkaConfig, config: &Config) -> DecodeRules {
     let rules = DecodeRules::new(&kafka.topic_prefix, &config.type_prefix).with_max_payload(config.limits.max_payload);
     if kafka.accept_underscore_headers { rules.accept_underscore_headers() } else { rules }
+}
+
+/// Warns of each topic whose records outlive the ids of their events, once, until the sender goes.
+fn compare_retention(settings: KafkaSettings, ids: Duration) -> Result<Sender<()>, HubError> {
+    let (stop, stopped) = bounded::<()>(1);
+    let compare = move || {
+        let mut told = BTreeSet::new();
+        loop {
+            let pause = match topic_retentions(&settings) {
+                Ok(topics) => {
+                    for topic in outlived(&topics, ids) {
+                        if told.insert(topic.topic.clone()) {
+                            tracing::warn!(topic = topic.topic, "{topic}");
+                        }
+                    }
+                    COMPARE
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the topics' retention is not known");
+                    COMPARE_AGAIN
+                }
+            };
+            if !matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("kafka-retention".to_owned()).spawn(compare);
+    spawned.map_err(kafka::StartError::Thread)?;
+    Ok(stop)
 }
 
 /// Stores letters as they come, those that wait together in one commit; ends with the tap.

@@ -4,10 +4,12 @@
 //! of it. Exit codes: 0 done, 1 it failed while running, 2 the arguments or the configuration are wrong; an
 //! error names the argument or key, the value and the rule.
 
+mod backup;
 mod check;
 mod demo;
-mod http_post;
+mod http_client;
 mod intake;
+mod kafka;
 mod publish;
 mod sample;
 pub mod serve;
@@ -68,6 +70,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Check the configuration: all faults at once, or every setting with its origin
     Check(check::Arguments),
+    /// Copy a data directory, of a running hub or of one that is stopped
+    Backup(Box<backup::Arguments>),
     /// Send a sample CloudEvent to a hub, over HTTP or Kafka
     Publish(Box<publish::Arguments>),
     /// Check the signatures of a delivery that was received
@@ -126,6 +130,7 @@ fn dispatch(command: Command, surroundings: &mut Surroundings<'_>) -> Result<(),
         Command::Serve(arguments) => serve::run(arguments, surroundings),
         Command::Demo(arguments) => demo::run(arguments, surroundings),
         Command::Check(arguments) => check::run(arguments, surroundings),
+        Command::Backup(arguments) => backup::run(*arguments, surroundings),
         Command::Publish(arguments) => publish::run(&arguments, surroundings),
         Command::VerifySignature(arguments) => verify_signature::run(&arguments, surroundings),
     }

@@ -11,7 +11,7 @@ use rdkafka::{ClientConfig, ClientContext, Message as _};
 use url::Url;
 
 use super::sample::{EventArguments, SampleEvent};
-use super::{CommandError, Surroundings, http_post};
+use super::{CommandError, Surroundings, http_client};
 use crate::deliver::headers::CE_VALUE;
 
 /// How long Kafka may take.
@@ -22,7 +22,7 @@ const KAFKA_PATIENCE: Duration = Duration::from_secs(10);
 #[command(group = ArgGroup::new("target").args(["url", "kafka"]).required(true))]
 pub struct Arguments {
     /// The ingest URL of an HTTP source, `http://<hub>/v1/ingest/<source_id>`
-    #[arg(long, value_parser = parse_url)]
+    #[arg(long, value_parser = http_client::parse_url)]
     url: Option<Url>,
     /// Kafka brokers, `host:port` separated by commas
     #[arg(long, value_name = "BROKERS", requires = "tenant")]
@@ -32,15 +32,6 @@ pub struct Arguments {
     topic: Option<String>,
     #[command(flatten)]
     event: EventArguments,
-}
-
-fn parse_url(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|error| format!("must be a URL: {error}"))?;
-    if url.scheme() == "http" {
-        Ok(url)
-    } else {
-        Err("must begin with `http://`: this command speaks no TLS".to_owned())
-    }
 }
 
 /// Sends the event and says what came back.
@@ -64,7 +55,7 @@ pub fn run(arguments: &Arguments, surroundings: &mut Surroundings<'_>) -> Result
 fn over_http(url: &Url, event: &SampleEvent) -> Result<String, String> {
     let headers: Vec<(&str, String)> =
         event.headers.iter().map(|(name, value)| (*name, http_value(name, value))).collect();
-    let answer = http_post::post(url, &headers, &event.data)?;
+    let answer = http_client::post(url, &headers, &event.data)?;
     let said = format!("{} {}", answer.status, answer.body);
     if (200..300).contains(&answer.status) { Ok(said) } else { Err(format!("not accepted: {said}")) }
 }

@@ -128,6 +128,11 @@ impl Running {
     fn run_until_told(self, config: &Config, signals: &mut Signals) -> Result<(), HubError> {
         while signals.pending().next().is_none() {
             self.hub.check()?;
+            if let Some(Err(taken)) = self.kafka.as_ref().map(Intake::check) {
+                tracing::warn!(error = %taken, "stopping: the kafka group is another's");
+                self.stop()?;
+                return Err(taken);
+            }
             std::thread::sleep(WATCH);
         }
         tracing::info!("stopping: not ready any more, still serving");

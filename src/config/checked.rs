@@ -7,8 +7,9 @@ use super::raw::{RawSettings, fallback_text};
 use super::setting::{SETTINGS, Setting, by_key};
 use super::value::{self, Parsed};
 use super::{
-    AutodisableConfig, CaCertificate, Config, DeliveryConfig, Environment, HttpConfig, KafkaConfig, LimitsConfig,
-    Listed, RetentionConfig, ScramConfig, ScramMechanism, SecurityConfig, ShutdownConfig, StoreConfig, TelemetryConfig,
+    AutodisableConfig, CaCertificate, Config, DeliveryConfig, Environment, HttpConfig, KafkaAssignment, KafkaConfig,
+    LimitsConfig, Listed, RetentionConfig, ScramConfig, ScramMechanism, SecurityConfig, ShutdownConfig, StoreConfig,
+    TelemetryConfig,
 };
 use crate::types::{Duration, RetryPolicy, Secret, limits};
 
@@ -78,6 +79,8 @@ impl Reader {
             brokers: brokers.clone().unwrap_or_default(),
             group: self.value("kafka.group", value::name),
             dlq_group: self.value("kafka.dlq_group", value::name),
+            take_over: self.optional("kafka.take_over", directory_id),
+            assignment: self.value("kafka.assignment", assignment),
             session_timeout: self.value("kafka.session_timeout", session_timeout),
             topic_prefix: self.value("kafka.topic_prefix", value::dotted_prefix),
             accept_underscore_headers: self.value("kafka.accept_underscore_headers", value::boolean),
@@ -301,6 +304,19 @@ fn store_kind(text: &str) -> Parsed<()> {
     }
 }
 
+fn directory_id(text: &str) -> Parsed<String> {
+    let rule = "must be the id of a data directory, as the refusal names it";
+    uuid::Uuid::try_parse(text).map(|id| id.to_string()).map_err(|_| rule.to_owned())
+}
+
+fn assignment(text: &str) -> Parsed<KafkaAssignment> {
+    match text {
+        "range" => Ok(KafkaAssignment::Range),
+        "cooperative-sticky" => Ok(KafkaAssignment::CooperativeSticky),
+        _ => Err("must be `range` or `cooperative-sticky`".to_owned()),
+    }
+}
+
 fn scram_mechanism(text: &str) -> Parsed<ScramMechanism> {
     match text {
         "SCRAM-SHA-256" => Ok(ScramMechanism::Sha256),
@@ -353,10 +369,15 @@ fn readable_file(text: &str) -> Parsed<PathBuf> {
 }
 
 fn ca_certificate(text: &str) -> Parsed<CaCertificate> {
-    if text.trim_start().starts_with("-----BEGIN CERTIFICATE-----") {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    if text.trim_start().starts_with(BEGIN) {
         return Ok(CaCertificate::Pem(text.to_owned()));
     }
-    readable_file(text).map(CaCertificate::File)
+    let path = readable_file(text)?;
+    let bytes = std::fs::read(&path).map_err(|error| format!("must name a readable file: {error}"))?;
+    let is_pem = bytes.windows(BEGIN.len()).any(|window| window == BEGIN.as_bytes());
+    let rule = "must name a file with a PEM certificate, or be one";
+    is_pem.then_some(CaCertificate::File(path)).ok_or_else(|| rule.to_owned())
 }
 
 /// Levels and `module=level` pairs, separated by commas.

@@ -79,6 +79,10 @@ pub struct KafkaConfig {
     pub group: String,
     /// Consumer group of the producers' dead-letter topics.
     pub dlq_group: String,
+    /// A data directory that is gone, whose groups this one takes over.
+    pub take_over: Option<String>,
+    /// How the group shares its partitions out.
+    pub assignment: KafkaAssignment,
     /// After so long without a sign of life the group gives this process's partitions to others.
     pub session_timeout: Duration,
     /// Topics `<prefix>.<source>` are followed; without a dot at its end.
@@ -91,6 +95,15 @@ pub struct KafkaConfig {
     pub ca_cert: Option<CaCertificate>,
     /// SASL/SCRAM; none when absent.
     pub scram: Option<ScramConfig>,
+}
+
+/// How a consumer group shares its partitions out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KafkaAssignment {
+    /// `range`.
+    Range,
+    /// `cooperative-sticky`.
+    CooperativeSticky,
 }
 
 /// A certificate authority.
@@ -401,6 +414,25 @@ mod tests {
             found.len() == 2 && found.iter().all(|fault| fault.contains("not available in this version")),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn the_brokers_authority_is_pem_in_a_file_or_as_text() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("ca").display().to_string();
+        let given = |value: &str| load(None, &[("STREAMING_HUB_KAFKA_CA_CERT", value)], &[]).map(|_| ());
+        std::fs::write(&path, "not PEM").expect("a written file");
+        assert!(given(&path).is_err_and(|faults| faults[0].rule.contains("PEM certificate")));
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        std::fs::write(&path, format!("a comment\n{pem}")).expect("a written file");
+        assert!(given(&path).is_ok() && given(pem).is_ok() && given("/nonexistent").is_err());
+    }
+
+    #[test]
+    fn a_directory_to_take_over_from_is_named_by_its_id() {
+        let given = |value: &str| load(None, &[("STREAMING_HUB_KAFKA_TAKE_OVER", value)], &[]).map(|_| ());
+        assert!(given("0f8b6f0e-1c1d-4d55-9d1f-0b1e3c9a7a10").is_ok());
+        assert!(given("true").is_err() && given("*").is_err());
     }
 
     #[test]

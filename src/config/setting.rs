@@ -87,6 +87,8 @@ pub const SETTINGS: &[Setting] = &[
     unset("kafka.brokers", "STREAMING_HUB_KAFKA_BROKERS", "`host:port` list; unset: HTTP alone"),
     set("kafka.group", "STREAMING_HUB_KAFKA_GROUP", "streaming-hub", "consumer group of the event topics"),
     set("kafka.dlq_group", "STREAMING_HUB_DLQ_GROUP", "streaming-hub-dlq", "consumer group of the producers' dead-letter topics"),
+    unset("kafka.take_over", "STREAMING_HUB_KAFKA_TAKE_OVER", "id of a data directory that is gone for good, whose consumer groups this one takes over; without it a group of another directory is refused"),
+    set("kafka.assignment", "STREAMING_HUB_KAFKA_ASSIGNMENT", "range", "how the group shares partitions out: `range`, or `cooperative-sticky`, whose rebalances stop only what moves; all members of a group alike"),
     set("kafka.session_timeout", "STREAMING_HUB_KAFKA_SESSION_TIMEOUT", "45s", "after so long without a sign of life the group gives this process's partitions away, 6s to 5m; a killed hub's successor waits for it"),
     set("kafka.topic_prefix", "STREAMING_HUB_TOPIC_PREFIX", "lerian.streaming", "topics `<prefix>.<source>` are followed"),
     set("kafka.accept_underscore_headers", "STREAMING_HUB_KAFKA_ACCEPT_UNDERSCORE_HEADERS", "false", "read `ce_<name>` headers beside `ce-<name>`"),
@@ -113,7 +115,7 @@ pub const SETTINGS: &[Setting] = &[
     set("retention.event", "STREAMING_HUB_EVENT_RETENTION", "720h", "how long ids and outcomes are kept; no shorter than payloads"),
     set("retention.dead_letter", "STREAMING_HUB_DEAD_LETTER_RETENTION", "720h", "how long dead letters are kept"),
     set("retention.dlq", "STREAMING_HUB_DLQ_RETENTION", "168h", "how long the producers' Kafka dead letters are kept"),
-    set("retention.idempotency", "STREAMING_HUB_IDEMPOTENCY_TTL", "24h", "how long an `Idempotency-Key` is remembered"),
+    set("retention.idempotency", "STREAMING_HUB_IDEMPOTENCY_TTL", "24h", "how long an `Idempotency-Key` is remembered; a restart forgets it"),
 
     set("limits.max_payload", "STREAMING_HUB_MAX_PAYLOAD", "1MiB", "largest payload, up to 10MiB"),
     set("limits.pull_rate", "STREAMING_HUB_PULL_RATE", "100", "`GET /v1/events` per second and tenant"),

@@ -82,9 +82,10 @@ impl Shard {
     /// its events, such as a cursor, stand: later events rely on them.
     fn unstorable(&mut self, slot: Slot, rows: &[Row], effects: Vec<Effect>, now: Time) {
         let events: Vec<&Rc<Event>> = rows.iter().filter_map(Row::new_event).collect();
-        let quarantine = events.iter().map(|event| Row::Quarantine(Box::new(super::intake::unstorable(event, now))));
+        let record = |event: &&Rc<Event>| super::intake::unstorable(event, offset_of(event.sequence, &effects), now);
+        let quarantine = events.iter().map(|event| Row::Quarantine(Box::new(record(event))));
         let beside = rows.iter().filter(|row| row.new_event().is_none()).cloned();
-        let instead = quarantine.chain(beside).collect();
+        let instead: Vec<Row> = quarantine.chain(beside).collect();
         for row in rows {
             if let Row::Event { event, jobs } = row {
                 let jobs = u16::try_from(jobs.len()).expect("a tenant's subscriptions are far below 2^16");
@@ -141,6 +142,23 @@ impl Shard {
             Ticket::Lane { .. } | Ticket::Request(_) => self.outputs.push_back(Output::Settled(settled)),
         }
     }
+}
+
+/// The offset of the lane's record that was stored under `sequence`; absent for a request's event.
+fn offset_of(sequence: Sequence, effects: &[Effect]) -> Option<u64> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Settle { ticket: Ticket::Lane { offset, .. }, items, .. } => {
+            items.contains(&SettledItem::Stored(sequence)).then_some(*offset)
+        }
+        Effect::Settle { ticket: Ticket::Request(_), .. }
+        | Effect::Start(_)
+        | Effect::DueWritten(_)
+        | Effect::Departed(_)
+        | Effect::Command(..)
+        | Effect::Unlock(_)
+        | Effect::IdsWritten
+        | Effect::LaneSettled(..) => None,
+    })
 }
 
 fn mark_unstorable(effect: Effect, gone: &[Sequence]) -> Effect {

@@ -178,26 +178,77 @@ impl Shard {
     }
 }
 
-/// The quarantine record of an event that the store rejects by itself.
-pub(super) fn unstorable(event: &Event, now: Time) -> QuarantineRecord {
+/// The quarantine record of an event that the store rejects by itself: where it came from, and what is left of its
+/// headers. A request's event has no offset and no partition; its sequence stands for the offset.
+pub(super) fn unstorable(event: &Event, offset: Option<u64>, now: Time) -> QuarantineRecord {
     use sha2::Digest as _;
-    let mut parts = event.lane.0.rsplitn(2, '/');
-    let partition = parts.next().and_then(|text| text.parse().ok()).unwrap_or(-1);
-    let topic = parts.next().map_or(&*event.lane.0, |rest| rest.strip_prefix("kafka/").unwrap_or(rest));
-    let headers = event
-        .attributes
-        .iter()
-        .map(|(name, value)| (format!("ce-{name}").into_boxed_str(), Some(Bytes::copy_from_slice(value.as_bytes()))));
+    let place = event.lane.0.strip_prefix("kafka/").and_then(|rest| rest.rsplit_once('/'));
+    let (topic, partition) = place.map_or((&*event.lane.0, None), |(topic, number)| (topic, number.parse().ok()));
     QuarantineRecord {
         topic: topic.into(),
-        partition,
-        offset: event.sequence.0,
+        partition: partition.unwrap_or(-1),
+        offset: offset.unwrap_or(event.sequence.0),
         received_at: now,
         reason: "unstorable",
         header: None,
-        headers: headers.collect(),
+        headers: headers_of(event),
         body: event.payload.slice(..event.payload.len().min(limits::QUARANTINE_BODY_BYTES)),
         size: event.payload.len() as u64,
         sha256: sha2::Sha256::digest(&event.payload).into(),
+    }
+}
+
+/// The headers that an event was made of, as a producer writes them.
+fn headers_of(event: &Event) -> Vec<(Box<str>, Option<Bytes>)> {
+    let attributes = event.attributes.iter().map(|(name, value)| (format!("ce-{name}"), value));
+    let tenant = std::iter::once(("ce-tenantid".to_owned(), event.tenant.as_str()));
+    let beside = [
+        ("traceparent", &event.traceparent),
+        ("tracestate", &event.tracestate),
+        ("content-encoding", &event.content_encoding),
+    ];
+    let beside = beside.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?)));
+    let all = attributes.chain(tenant).chain(beside);
+    all.map(|(name, value)| (name.into_boxed_str(), Some(Bytes::copy_from_slice(value.as_bytes())))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Attributes, Sequence, TenantId};
+
+    fn event(lane: LaneName) -> Event {
+        Event {
+            tenant: TenantId::new("acme").expect("a tenant id"),
+            id: uuid::Uuid::from_u128(1),
+            sequence: Sequence(77),
+            received_at: Time::ZERO,
+            key: "loan.approved".into(),
+            schema_major: 1,
+            attributes: Attributes::pack([("id", "42"), ("source", "loans")]),
+            traceparent: Some("00-1-2-01".into()),
+            tracestate: None,
+            content_encoding: None,
+            source_id: None,
+            request: None,
+            lane,
+            payload: Bytes::from_static(b"{}"),
+        }
+    }
+
+    #[test]
+    fn an_unstorable_record_is_kept_with_its_place_and_headers() {
+        let record = unstorable(&event(LaneName::kafka("lerian.streaming.loans", 3)), Some(1_234), Time(5));
+        assert_eq!((&*record.topic, record.partition, record.offset), ("lerian.streaming.loans", 3, 1_234));
+        let text = |value: &Option<Bytes>| String::from_utf8_lossy(value.as_deref().unwrap_or_default()).into_owned();
+        let headers: Vec<String> =
+            record.headers.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
+        assert_eq!(headers, ["ce-id=42", "ce-source=loans", "ce-tenantid=acme", "traceparent=00-1-2-01"]);
+    }
+
+    #[test]
+    fn an_unstorable_request_has_no_partition() {
+        let record = unstorable(&event(LaneName("http/0".into())), None, Time(5));
+        assert_eq!((&*record.topic, record.partition, record.offset), ("http/0", -1, 77));
     }
 }

@@ -221,6 +221,15 @@ pub struct QuarantineRecord {
     pub sha256: [u8; 32],
 }
 
+impl QuarantineRecord {
+    /// The tenant that the record names, as its bytes are.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&[u8]> {
+        let header = self.headers.iter().find(|(name, _)| matches!(&**name, "ce-tenantid" | "ce_tenantid"));
+        header.and_then(|(_, value)| value.as_deref())
+    }
+}
+
 /// Events that arrived together and are stored whole or not at all. All of one tenant.
 #[derive(Debug)]
 pub struct Arrival {

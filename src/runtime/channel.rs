@@ -4,7 +4,7 @@
 //! executors, of this runtime or of tokio. A wake-up from a foreign thread reaches a sleeping executor at once:
 //! it goes over the executor's event descriptor.
 
-pub use flume::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError};
+pub use flume::{Receiver, RecvError, RecvTimeoutError, SendError, Sender, TryRecvError, TrySendError};
 
 /// A channel that holds at most `capacity` messages; at least one.
 #[must_use]

@@ -71,6 +71,9 @@ pub enum HubError {
     /// The Kafka client can't be made.
     #[error(transparent)]
     Kafka(#[from] crate::source::kafka::StartError),
+    /// The Kafka group is another hub's.
+    #[error(transparent)]
+    Group(#[from] crate::source::kafka::GroupTaken),
     /// The resolver can't be made.
     #[error(transparent)]
     Resolver(#[from] crate::deliver::dns::ResolverError),
@@ -248,6 +251,7 @@ fn changes_for(shard: ShardId, shards: u16, slots: u16, records: &[ConfigRecord]
             }
             ConfigRecord::Deleted { object: ObjectId::Source(_) | ObjectId::Destination(_), .. }
             | ConfigRecord::Source(_)
+            | ConfigRecord::ErasingTenant { .. }
             | ConfigRecord::ApiKey(_) => {}
         }
     }

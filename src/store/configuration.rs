@@ -23,6 +23,13 @@ pub enum ConfigRecord {
         /// Since when.
         since: Time,
     },
+    /// The tenant is being erased; the mark goes last, so that a restart goes on.
+    ErasingTenant {
+        /// Whose everything goes.
+        tenant: TenantId,
+        /// Since when.
+        since: Time,
+    },
     /// A stored deletion: only this, never absence, lets jobs end as cancelled.
     Deleted {
         /// Whose.
@@ -47,6 +54,8 @@ pub enum ConfigKey {
     ApiKey(TenantId, KeyId),
     /// The mark of a paused tenant.
     PausedTenant(TenantId),
+    /// The mark of a tenant that is being erased.
+    ErasingTenant(TenantId),
     /// The mark of a deletion.
     Deleted(TenantId, ObjectId),
 }
@@ -96,6 +105,7 @@ impl ConfigRecord {
             Self::Subscription(subscription) => ConfigKey::Subscription(subscription.tenant.clone(), subscription.id),
             Self::ApiKey(key) => ConfigKey::ApiKey(key.tenant.clone(), key.id),
             Self::PausedTenant { tenant, .. } => ConfigKey::PausedTenant(tenant.clone()),
+            Self::ErasingTenant { tenant, .. } => ConfigKey::ErasingTenant(tenant.clone()),
             Self::Deleted { tenant, object, .. } => ConfigKey::Deleted(tenant.clone(), *object),
         }
     }
@@ -109,6 +119,7 @@ impl ConfigRecord {
             | Self::Subscription(_)
             | Self::ApiKey(_)
             | Self::PausedTenant { .. }
+            | Self::ErasingTenant { .. }
             | Self::Deleted { .. } => false,
         }
     }

@@ -313,8 +313,10 @@ pub const FAULTS_MAX: usize = 100;
 pub const API_KEYS_PER_TENANT: usize = 100;
 /// How long a rotated-out secret may be told to keep signing, in seconds: a week.
 pub const SECRET_OVERLAP_MAX_S: u32 = 604_800;
-/// How long the answer under an `Idempotency-Key` is kept (contract).
-pub const IDEMPOTENCY_TTL: Duration = Duration::from_hours(24);
+/// A path's bytes, as Linux bounds them.
+pub const PATH_MAX_BYTES: usize = 4_096;
+/// How often an erasure looks whether the tenant's last attempt has ended.
+pub const ERASURE_LOOK: Duration = Duration::from_millis(500);
 /// An `Idempotency-Key`'s bytes.
 pub const IDEMPOTENCY_KEY_MAX_BYTES: usize = 255;
 /// Idempotency keys remembered of one tenant; beyond it that tenant's oldest is forgotten.
@@ -384,6 +386,10 @@ pub const KAFKA_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub const KAFKA_RETRY: Duration = Duration::from_secs(1);
 /// How long closing a client may take before it is left behind.
 pub const KAFKA_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// By how much ids must outlive the records of every followed topic (contract).
+pub const IDS_OUTLIVE_TOPICS: Duration = Duration::from_hours(24);
+/// How often a broker's refusal is said again while it lasts: each retry meets it anew.
+pub const KAFKA_REFUSAL_REPEAT: Duration = Duration::from_secs(60);
 /// One turn of the consumer's loop waits this long for the client: it bounds how late a timer fires.
 pub const KAFKA_TURN: Duration = Duration::from_millis(50);
 /// A lane that has records and has not moved for so long is reported as stalled.

@@ -6,6 +6,7 @@
 mod harness;
 
 mod backlog;
+mod backup;
 mod bad_events;
 mod bad_requests;
 mod changes;
@@ -13,6 +14,7 @@ mod circuit;
 mod crash;
 mod disk;
 mod duplicates;
+mod erasure;
 mod flow;
 mod framing;
 mod hostile;

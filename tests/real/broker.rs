@@ -21,6 +21,12 @@ use super::record::Record;
 /// Where `tests/real/servers` has it listen.
 pub const ADDRESS: &str = "127.0.0.1:19092";
 
+/// Where it listens with TLS and SCRAM.
+pub const SECURE_ADDRESS: &str = "127.0.0.1:19094";
+
+/// The user it knows there, and the password.
+pub const SCRAM_USER: (&str, &str) = ("hub", "hub-secret");
+
 /// Tests that need the broker share it; one that stops it has it alone.
 static USE: RwLock<()> = RwLock::new(());
 
@@ -165,6 +171,11 @@ impl Producer {
 pub fn directory() -> PathBuf {
     std::env::var_os("REAL_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real"), PathBuf::from)
+}
+
+/// A certificate authority's file: `ca` signed the broker's certificate, `other-ca` did not.
+pub fn authority(name: &str) -> String {
+    directory().join(format!("tls/{name}.pem")).display().to_string()
 }
 
 fn config() -> ClientConfig {

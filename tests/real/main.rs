@@ -9,13 +9,17 @@ mod harness;
 
 mod broker;
 mod changes;
+mod cooperative;
 mod foreign;
 mod once;
 mod outage;
+mod ownership;
 mod patience;
 mod pressure;
 mod producers_letters;
 mod quarantine;
 mod record;
+mod retention;
+mod secure;
 mod stage;
 mod tally;

@@ -20,6 +20,11 @@ impl Stage {
         Self { prefix: format!("real-{}-{number}", wall_millis()) }
     }
 
+    /// What all topics begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The topic of the producer `source`.
     pub fn topic(&self, source: &str) -> String {
         format!("{}.{source}", self.prefix)

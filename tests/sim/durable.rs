@@ -48,6 +48,7 @@ impl Checks {
                 Row::Quarantine(record) if record.reason == "unstorable" => {
                     let id = record.headers.iter().find(|(name, _)| &**name == "ce-id");
                     self.unstorable.extend(id.and_then(|(_, id)| id.clone()));
+                    self.quarantined.insert((record.partition, record.offset));
                 }
                 Row::Quarantine(record) => {
                     self.quarantined.insert((record.partition, record.offset));

@@ -120,7 +120,7 @@ impl World {
             Written::Nothing => false,
             Written::Malformed => !self.checks.quarantined.contains(&(i32::from(partition), *offset)),
             Written::Event(plan) => {
-                let quarantined = self.checks.unstorable.contains(plan.id.to_string().as_bytes());
+                let quarantined = self.checks.quarantined.contains(&(i32::from(partition), *offset));
                 !(self.checks.is_durable(&plan.tenant, plan.id) || plan.unstorable && quarantined)
             }
         });

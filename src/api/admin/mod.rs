@@ -1,4 +1,5 @@
 //! The operator's handlers, across tenants.
 
+pub mod backup;
 pub mod operations;
 pub mod tenants;

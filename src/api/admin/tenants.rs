@@ -1,10 +1,13 @@
-//! `/admin/tenants`: pausing and resuming a tenant's deliveries.
+//! `/admin/tenants`: pausing and resuming a tenant's deliveries, and its erasure.
+
+use std::rc::Rc;
 
 use serde_json::json;
 
 use crate::api::answer::Answer;
 use crate::api::call::Call;
 use crate::api::config_writer::Change;
+use crate::api::erasure;
 use crate::api::problem::Problem;
 use crate::api::service::Service;
 use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite};
@@ -30,4 +33,13 @@ pub async fn resume(api: &Service, tenant: &TenantId) -> Result<Answer, Problem>
     let told = ConfigChange::ResumeTenant(tenant.clone());
     api.writer.change(|_| Ok(Change::new(()).store(remove).tell(told))).await?;
     Ok(Answer::json(200, &json!({"tenant": tenant, "paused": false})))
+}
+
+/// Begins to erase a tenant: its configuration has gone with the answer, the rest goes behind.
+///
+/// # Errors
+/// 503 when the store did not take it.
+pub async fn erase(api: &Rc<Service>, tenant: &TenantId) -> Result<Answer, Problem> {
+    erasure::begin(api, tenant).await?;
+    Ok(Answer::json(202, &json!({"tenant": tenant, "erasing": true})))
 }

@@ -59,7 +59,7 @@ pub async fn create(api: &Service, call: &Call) -> Result<Answer, Problem> {
 /// Makes a key of `tenant` and shows its text, once.
 ///
 /// # Errors
-/// 422 for faults or `limit_reached`.
+/// 422 for faults or `limit_reached`, 409 `tenant_erasing`.
 pub async fn create_for(api: &Service, call: &Call, tenant: &TenantId) -> Result<Answer, Problem> {
     let mut fields = call.fields()?;
     let mut faults = Faults::default();
@@ -71,6 +71,9 @@ pub async fn create_for(api: &Service, call: &Call, tenant: &TenantId) -> Result
     let key = ApiKey { id, tenant: tenant.clone(), name, sha256: KeyHash::of(&text).0, created_at: call.now };
     api.writer
         .change(|directory| {
+            if directory.is_erasing(tenant) {
+                return Err(Problem::new(409, "tenant_erasing", "everything of this tenant is being erased"));
+            }
             let count = directory.tenant(tenant).map_or(0, |objects| objects.keys.len());
             room(count, limits::API_KEYS_PER_TENANT, "API keys")?;
             Ok(Change::new(()).store(ConfigWrite::Put(ConfigRecord::ApiKey(key.clone()))))

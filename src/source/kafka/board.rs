@@ -50,9 +50,9 @@ impl LaneBoard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.0.clone(), posted);
     }
 
-    /// All lanes have ended.
-    pub(super) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// A lane has ended.
+    pub(super) fn withdraw(&self, name: &LaneName) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&name.0);
     }
 
     /// Looks which lanes have moved; to be called about once a second.
@@ -111,7 +111,7 @@ mod tests {
         watermark.note_committed(4);
         let progress = LaneProgress { committed: Some(4), lag: None, stalled: false };
         assert_eq!((board.progress("kafka/t/1"), board.progress("kafka/t/2")), (Some(progress), None));
-        board.clear();
+        board.withdraw(&LaneName::kafka("t", 1));
         assert_eq!(board.progress("kafka/t/1"), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 
 use super::context::Context;
@@ -16,8 +16,9 @@ use crate::types::{Duration, limits};
 pub(super) type Client = Arc<BaseConsumer<Context>>;
 
 /// A client that has subscribed to the topics of `pattern`.
-pub(super) fn open(settings: &KafkaSettings, pattern: &str) -> Result<Client, KafkaError> {
-    let client: BaseConsumer<Context> = settings.client_config().create_with_context(Context::default())?;
+pub(super) fn open(settings: &KafkaSettings, pattern: &str, client_id: &str) -> Result<Client, KafkaError> {
+    let config = settings.client_config(client_id);
+    let client: BaseConsumer<Context> = config.create_with_context(Context::default())?;
     client.subscribe(&[pattern])?;
     Ok(Arc::new(client))
 }
@@ -27,11 +28,19 @@ pub(super) fn close(client: Client, limit: Duration) -> bool {
     abandon(client).is_some_and(|closed| closed.recv_timeout(limit.to_std()).is_ok())
 }
 
+/// Gives back whatever is assigned. A cooperative group takes only the incremental call for it.
+fn unassign_all(client: &Client) -> Result<(), KafkaError> {
+    match client.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => client.incremental_unassign(&client.assignment()?),
+        RebalanceProtocol::None | RebalanceProtocol::Eager => client.unassign(),
+    }
+}
+
 /// Closes a client once its readers are gone; the receiver is told. A rebalance not answered yet is answered here,
 /// without which the client would wait for it for ever.
 pub(super) fn abandon(client: Client) -> Option<flume::Receiver<()>> {
     client.context().close();
-    if let Err(error) = client.unassign() {
+    if let Err(error) = unassign_all(&client) {
         tracing::info!(%error, "kafka unassign before closing");
     }
     let (done, closed) = flume::bounded(1);

@@ -2,7 +2,8 @@
 
 use rdkafka::error::KafkaError;
 
-use super::pump::Pump;
+use super::ownership::{GroupTaken, Identity};
+use super::pump::{Handles, Pump};
 use super::{KafkaAlarm, KafkaEvent, KafkaSettings, LaneBoard, client};
 use crate::source::decode::DecodeRules;
 use crate::types::{Duration, LaneName, Time};
@@ -34,6 +35,7 @@ pub struct Links {
 pub struct KafkaConsumer {
     stop: flume::Sender<()>,
     finished: flume::Receiver<()>,
+    taken: flume::Receiver<GroupTaken>,
     board: LaneBoard,
 }
 
@@ -53,17 +55,29 @@ impl KafkaConsumer {
     /// Starts a consumer of the topics of `pattern`.
     pub(super) fn start_on(settings: KafkaSettings, links: Links, pattern: String) -> Result<Self, StartError> {
         assert!(!links.shards.is_empty(), "a process has shards");
-        let client = client::open(&settings, &pattern)?;
+        let takes_over = settings.take_over.clone();
+        let identity = Identity { hub: settings.hub_id.clone(), began: (links.clock)(), takes_over };
+        let client = client::open(&settings, &pattern, &identity.client_id())?;
         let (stop, stopped) = flume::bounded(1);
         let (done, finished) = flume::bounded(1);
+        let (tell, taken) = flume::bounded(1);
         let board = LaneBoard::default();
-        let pump = Pump::new(settings, links, pattern, client, stopped, board.clone());
+        let handles = Handles { client, stopped, taken: tell, board: board.clone() };
+        let pump = Pump::new(settings, identity, links, pattern, handles);
         let run = move || {
             pump.run();
             let _nobody_may_wait = done.send(());
         };
         std::thread::Builder::new().name("kafka".to_owned()).spawn(run).map_err(StartError::Thread)?;
-        Ok(Self { stop, finished, board })
+        Ok(Self { stop, finished, taken, board })
+    }
+
+    /// Whether the group is this hub's; asked about once a second.
+    ///
+    /// # Errors
+    /// [`GroupTaken`] once when it is another's: the consumer has ended, and so must the hub.
+    pub fn check(&self) -> Result<(), GroupTaken> {
+        self.taken.try_recv().map_or(Ok(()), Err)
     }
 
     /// What is known of the lanes.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, TopicPartitionList};
 
@@ -20,10 +20,12 @@ pub(super) type Partition = (String, i32);
 pub(super) enum Happening {
     /// The group gives these partitions to this process.
     Assign(Vec<Partition>),
-    /// The group takes all partitions away.
-    Revoke,
+    /// The group takes these partitions away: all of them, unless it is cooperative.
+    Revoke(Vec<Partition>),
     /// A commit ended: each partition's position, or the error.
     Committed(Vec<(Partition, Result<u64, String>)>),
+    /// The client reports an error, in its own words; it goes on trying by itself.
+    Failed(RDKafkaErrorCode, String),
 }
 
 /// The context of one client.
@@ -62,6 +64,9 @@ impl ClientContext for Context {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::info!(%error, reason, "kafka client error");
+        if let Some(code) = error.rdkafka_error_code() {
+            self.note(Happening::Failed(code, reason.to_owned()));
+        }
     }
 }
 
@@ -74,7 +79,8 @@ impl ConsumerContext for Context {
             return;
         }
         let is_assignment = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
-        self.note(if is_assignment { Happening::Assign(partitions(list)) } else { Happening::Revoke });
+        let partitions = partitions(list);
+        self.note(if is_assignment { Happening::Assign(partitions) } else { Happening::Revoke(partitions) });
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {

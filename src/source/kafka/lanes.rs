@@ -43,13 +43,29 @@ impl Lanes {
         self.lanes.iter().map(|(number, lane)| (*number, lane))
     }
 
-    pub(super) fn clear(&mut self) {
-        self.lanes.clear();
+    pub(super) fn get(&self, number: LaneNumber) -> Option<&Lane> {
+        self.lanes.get(&number)
     }
 
-    /// Positions the group does not have yet.
-    pub(super) fn uncommitted(&self) -> Vec<(Partition, u64)> {
-        let positions = self.lanes.values().map(|lane| (lane, lane.watermark.position()));
+    pub(super) fn remove(&mut self, number: LaneNumber) -> Option<Lane> {
+        self.lanes.remove(&number)
+    }
+
+    /// The numbers of all lanes.
+    pub(super) fn numbers(&self) -> Vec<LaneNumber> {
+        self.lanes.keys().copied().collect()
+    }
+
+    /// The numbers of the lanes of `partitions`.
+    pub(super) fn numbers_of(&self, partitions: &[Partition]) -> Vec<LaneNumber> {
+        let of_them = self.lanes.iter().filter(|(_, lane)| partitions.contains(&lane.partition));
+        of_them.map(|(number, _)| *number).collect()
+    }
+
+    /// Positions the group does not have yet, of the lanes that `concerns` picks.
+    pub(super) fn uncommitted(&self, concerns: impl Fn(LaneNumber) -> bool) -> Vec<(Partition, u64)> {
+        let lanes = self.lanes.iter().filter(|(number, _)| concerns(**number));
+        let positions = lanes.map(|(_, lane)| (lane, lane.watermark.position()));
         let new = positions.filter(|(lane, position)| lane.watermark.committed() != Some(*position));
         new.map(|(lane, position)| (lane.partition.clone(), position)).collect()
     }
@@ -74,11 +90,12 @@ mod tests {
         let watermark = LaneWatermark::new(5);
         watermark.note_committed(5);
         lanes.insert(number, Lane { partition: partition.clone(), watermark: watermark.clone() });
-        assert!(lanes.uncommitted().is_empty());
+        assert!(lanes.uncommitted(|_| true).is_empty());
         watermark.advance(7);
-        assert_eq!(lanes.uncommitted(), [(partition.clone(), 7)]);
+        assert_eq!(lanes.uncommitted(|_| true), [(partition.clone(), 7)]);
+        assert!(lanes.uncommitted(|other| other != number).is_empty());
         lanes.note_committed(&partition, 7);
-        assert!(lanes.uncommitted().is_empty());
+        assert!(lanes.uncommitted(|_| true).is_empty());
         assert_ne!(lanes.next_number(), number);
     }
 }

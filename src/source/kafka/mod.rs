@@ -14,16 +14,21 @@
 //! - The hub decides where to begin ([`start`]); the client never resets an offset by itself.
 //! - A lane number is used for one assignment and never again; what a shard says of a revoked lane is ignored.
 //! - Errors are waited out for ever; a fatal one makes a new client.
+//! - A group has one embedded hub ([`ownership`]): one that finds another there ends before it reads anything.
 
 mod board;
 mod client;
 mod consumer;
 mod context;
+mod group;
 mod lanes;
 mod native;
+mod ownership;
 mod plan;
 mod pump;
 mod reader;
+mod refusal;
+mod retention;
 mod settings;
 pub mod start;
 mod tap;
@@ -34,8 +39,10 @@ use crate::types::LaneName;
 
 pub use board::{LaneBoard, LaneProgress};
 pub use consumer::{Closing, KafkaConsumer, Links, StartError, StoredPosition, StoredUnavailable};
+pub use ownership::{By, GroupTaken};
 pub use reader::{PartitionReader, Polled};
-pub use settings::{KafkaSettings, Scram, ScramMechanism, Tls};
+pub use retention::{OutlivedTopic, RetentionUnknown, TopicRetention, outlived, topic_retentions};
+pub use settings::{Assignment, Authority, KafkaSettings, MemberList, Scram, ScramMechanism, Tls};
 pub use tap::{DeadLetterTap, TappedLetter};
 pub use watermark::LaneWatermark;
 
@@ -87,17 +94,29 @@ pub enum KafkaAlarm {
         /// Where it goes on.
         resumed: u64,
     },
-    /// The committed position was written by another hub.
-    ForeignCommit {
-        /// Of which lane.
+    /// A lane is taken over from the data directory that `kafka.take_over` names.
+    TakenOver {
+        /// Which lane.
         lane: LaneName,
-        /// The other hub's id, as far as it is UTF-8.
+        /// From which directory.
         hub: String,
+    },
+    /// Another member is in the group, which is this hub's; until it has given way its partitions are not read here.
+    GroupShared {
+        /// Who.
+        with: String,
     },
     /// More partitions are assigned than the prefetch budget was divided by.
     PrefetchOverBudget {
         /// How many.
         partitions: usize,
+    },
+    /// The brokers turn this hub away; it goes on trying.
+    Refused {
+        /// The settings to look at.
+        settings: &'static str,
+        /// The client's words.
+        error: String,
     },
     /// A step failed and is tried again.
     Retrying {

@@ -18,27 +18,30 @@ pub(super) struct Plan {
     pub(super) partition: Partition,
     pub(super) name: LaneName,
     pub(super) position: u64,
+    /// What the group has, if it stands there under this hub's id; otherwise it is committed anew.
     pub(super) committed: Option<u64>,
     pub(super) alarms: Vec<KafkaAlarm>,
 }
 
 /// What the group knows of one partition.
-struct Committed {
+#[derive(Debug)]
+pub(super) struct Committed {
     position: Option<u64>,
-    metadata: Vec<u8>,
+    /// The id of the hub that wrote it, as far as it is UTF-8; empty where a tool did.
+    pub(super) hub: String,
 }
 
-/// A plan for each of `partitions`, or why it can't be made now.
+/// A plan for each of `partitions`, of which the group knows `committed`, or why it can't be made now.
 ///
 /// A range that cannot be learnt holds up only lanes without a position; the others begin where they should, and
 /// after the first failure the brokers are not asked again, so that the whole takes a bounded time.
 pub(super) fn plan(
     client: &Client,
     partitions: &[Partition],
+    mut committed: BTreeMap<Partition, Committed>,
     stored: Option<&StoredPosition>,
     hub_id: &str,
 ) -> Result<Vec<Plan>, String> {
-    let mut committed = committed(client, partitions)?;
     let mut is_asking = true;
     let mut plans = Vec::with_capacity(partitions.len());
     for partition in partitions {
@@ -59,9 +62,9 @@ fn plan_one(
 ) -> Result<Plan, String> {
     let name = LaneName::kafka(&partition.0, partition.1);
     let mut alarms = Vec::new();
-    if !committed.metadata.is_empty() && committed.metadata != hub_id.as_bytes() {
-        let hub = String::from_utf8_lossy(&committed.metadata).into_owned();
-        alarms.push(KafkaAlarm::ForeignCommit { lane: name.clone(), hub });
+    let is_own = committed.hub == hub_id;
+    if !committed.hub.is_empty() && !is_own {
+        alarms.push(KafkaAlarm::TakenOver { lane: name.clone(), hub: committed.hub.clone() });
     }
     let wanted = match decide(&name, committed.position, stored)? {
         Start::At(position) => position,
@@ -75,7 +78,8 @@ fn plan_one(
     if position != wanted {
         alarms.push(KafkaAlarm::Gap { lane: name.clone(), expected: wanted, resumed: position });
     }
-    Ok(Plan { partition: partition.clone(), name, position, committed: committed.position, alarms })
+    let committed = committed.position.filter(|_| is_own);
+    Ok(Plan { partition: partition.clone(), name, position, committed, alarms })
 }
 
 /// The offsets of the first record and behind the last.
@@ -92,8 +96,8 @@ fn decide(name: &LaneName, committed: Option<u64>, stored: Option<&StoredPositio
     Ok(start(committed, stored))
 }
 
-/// Keyed, since the client may sort its lists.
-fn committed(client: &Client, partitions: &[Partition]) -> Result<BTreeMap<Partition, Committed>, String> {
+/// What the group knows of each partition. Keyed, since the client may sort its lists.
+pub(super) fn committed(client: &Client, partitions: &[Partition]) -> Result<BTreeMap<Partition, Committed>, String> {
     if partitions.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -110,7 +114,8 @@ fn committed(client: &Client, partitions: &[Partition]) -> Result<BTreeMap<Parti
         .map(|(element, metadata)| {
             element.error().map_err(|error| error.to_string())?;
             let partition = (element.topic().to_owned(), element.partition());
-            Ok((partition, Committed { position: numbered(element.offset()), metadata }))
+            let hub = String::from_utf8_lossy(&metadata).into_owned();
+            Ok((partition, Committed { position: numbered(element.offset()), hub }))
         })
         .collect()
 }

@@ -14,8 +14,12 @@ pub struct KafkaSettings {
     pub group: String,
     /// Which topics are the hub's.
     pub topics: Topics,
-    /// Written into the metadata of each commit, to tell two hubs in one group apart.
+    /// Which setting names it, for errors.
+    pub group_setting: &'static str,
+    /// The data directory's id: written into the metadata of each commit, to tell two hubs in one group apart.
     pub hub_id: String,
+    /// The id of a directory that is gone, whose group this hub may take over.
+    pub take_over: Option<String>,
     /// TLS, if any.
     pub tls: Option<Tls>,
     /// SCRAM credentials, if any.
@@ -24,15 +28,56 @@ pub struct KafkaSettings {
     pub prefetch_bytes: usize,
     /// By how many partitions that is divided.
     pub expected_partitions: usize,
+    /// Whether the brokers tell who is in the group.
+    pub member_list: MemberList,
+    /// How the group shares its partitions out.
+    pub assignment: Assignment,
     /// After so long without a sign of life the group gives this process's partitions to others; 45 s by default.
     pub session_timeout: Duration,
+}
+
+/// Whether the brokers tell who is in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberList {
+    /// Any Kafka does.
+    Told,
+    /// The client's mock brokers do not, and drop the connection when asked.
+    Untold,
+}
+
+/// How a group shares its partitions out among its members; all of them must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// Ranges of each topic: partitions of one number are together. A rebalance stops all lanes.
+    Range,
+    /// Each keeps what it has; a rebalance stops only the lanes that move.
+    CooperativeSticky,
+}
+
+impl Assignment {
+    /// As the client knows it.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::CooperativeSticky => "cooperative-sticky",
+        }
+    }
 }
 
 /// TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// A file with the authorities to trust; the system's when absent.
-    pub ca_file: Option<String>,
+    /// The authorities to trust; the system's when absent.
+    pub authority: Option<Authority>,
+}
+
+/// Certificate authorities, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// A file of them.
+    File(String),
+    /// Their text.
+    Pem(String),
 }
 
 /// SCRAM credentials.
@@ -57,14 +102,22 @@ pub enum ScramMechanism {
 
 impl KafkaSettings {
     /// The client's configuration.
-    pub(super) fn client_config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
+    pub(super) fn client_config(&self, client_id: &str) -> ClientConfig {
+        let mut config = self.connection();
         for (key, value) in FIXED {
             config.set(*key, *value);
         }
-        config.set("bootstrap.servers", &self.brokers).set("group.id", &self.group);
+        config.set("group.id", &self.group).set("client.id", client_id);
+        config.set("partition.assignment.strategy", self.assignment.as_str());
         config.set("session.timeout.ms", self.session_timeout.as_millis().to_string());
         self.set_prefetch(&mut config);
+        config
+    }
+
+    /// What any client needs to reach the brokers.
+    pub(super) fn connection(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.brokers);
         self.set_security(&mut config);
         config
     }
@@ -87,8 +140,14 @@ impl KafkaSettings {
             (Some(_), Some(_)) => "sasl_ssl",
         };
         config.set("security.protocol", protocol);
-        if let Some(file) = self.tls.as_ref().and_then(|tls| tls.ca_file.as_ref()) {
-            config.set("ssl.ca.location", file);
+        match self.tls.as_ref().and_then(|tls| tls.authority.as_ref()) {
+            Some(Authority::File(path)) => {
+                config.set("ssl.ca.location", path);
+            }
+            Some(Authority::Pem(text)) => {
+                config.set("ssl.ca.pem", text);
+            }
+            None => {}
         }
         if let Some(scram) = &self.scram {
             let mechanism = match scram.mechanism {
@@ -103,14 +162,11 @@ impl KafkaSettings {
 
 /// What is not up to the operator.
 const FIXED: &[(&str, &str)] = &[
-    ("client.id", "streaming-hub"),
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     // The hub decides where to begin; an offset out of range comes back as an error.
     ("auto.offset.reset", "error"),
     ("isolation.level", "read_committed"),
-    // Co-partitioned topics keep a tenant on one node.
-    ("partition.assignment.strategy", "range"),
     // New topics are found within this.
     ("topic.metadata.refresh.interval.ms", "10000"),
     ("allow.auto.create.topics", "false"),
@@ -133,22 +189,26 @@ mod tests {
             brokers: "a:9092".to_owned(),
             group: "streaming-hub".to_owned(),
             topics: Topics::new("lerian.streaming"),
+            group_setting: "kafka.group",
             hub_id: "hub".to_owned(),
+            take_over: None,
             tls: None,
             scram: None,
             prefetch_bytes: 64 * 1024 * 1024,
             expected_partitions: 64,
+            member_list: MemberList::Told,
+            assignment: Assignment::Range,
             session_timeout: limits::KAFKA_SESSION_TIMEOUT,
         }
     }
 
     #[test]
     fn the_prefetch_budget_is_divided_by_the_partitions() {
-        let config = settings().client_config();
+        let config = settings().client_config("hub");
         assert_eq!(config.get("queued.max.messages.kbytes"), Some("1024"));
         assert_eq!(config.get("fetch.max.bytes"), Some("52428800"));
         assert_eq!(config.get("auto.offset.reset"), Some("error"));
-        let crowded = KafkaSettings { expected_partitions: 1_000_000, ..settings() }.client_config();
+        let crowded = KafkaSettings { expected_partitions: 1_000_000, ..settings() }.client_config("hub");
         assert_eq!(crowded.get("queued.max.messages.kbytes"), Some("64"));
     }
 
@@ -159,12 +219,15 @@ mod tests {
             username: "hub".to_owned(),
             password: Secret::new(b"secret".to_vec()),
         };
-        let both =
-            KafkaSettings { tls: Some(Tls { ca_file: Some("/ca.pem".to_owned()) }), scram: Some(scram), ..settings() };
-        let config = both.client_config();
+        let both = KafkaSettings {
+            tls: Some(Tls { authority: Some(Authority::File("/ca.pem".to_owned())) }),
+            scram: Some(scram),
+            ..settings()
+        };
+        let config = both.client_config("hub");
         assert_eq!(config.get("security.protocol"), Some("sasl_ssl"));
         assert_eq!(config.get("sasl.mechanism"), Some("SCRAM-SHA-512"));
         assert_eq!(config.get("ssl.ca.location"), Some("/ca.pem"));
-        assert_eq!(settings().client_config().get("security.protocol"), Some("plaintext"));
+        assert_eq!(settings().client_config("hub").get("security.protocol"), Some("plaintext"));
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::consumer::{KafkaConsumer, Links, StartError};
-use super::{KafkaAlarm, KafkaEvent, KafkaSettings, LaneWatermark, PartitionReader, Polled};
+use super::{GroupTaken, KafkaAlarm, KafkaEvent, KafkaSettings, LaneWatermark, PartitionReader, Polled};
 use crate::engine::LaneNumber;
 use crate::source::dead_letter::dead_letter;
 use crate::source::decode::DecodeRules;
@@ -56,6 +56,14 @@ impl DeadLetterTap {
             .map_err(StartError::Thread)?;
         let consumer = KafkaConsumer::start_on(settings, links, pattern)?;
         Ok((Self { consumer }, received))
+    }
+
+    /// As [`KafkaConsumer::check`].
+    ///
+    /// # Errors
+    /// [`GroupTaken`] once.
+    pub fn check(&self) -> Result<(), GroupTaken> {
+        self.consumer.check()
     }
 
     /// Commits what was stored and leaves the group; whether that was done within `limit`.

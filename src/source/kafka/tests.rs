@@ -62,17 +62,25 @@ impl Rig {
             brokers: self.cluster.bootstrap_servers(),
             group: "streaming-hub".to_owned(),
             topics: Topics::new("lerian.streaming"),
+            group_setting: "kafka.group",
             hub_id: "hub-1".to_owned(),
+            take_over: None,
             tls: None,
             scram: None,
             prefetch_bytes: 1024 * 1024,
             expected_partitions: 8,
+            member_list: MemberList::Untold,
+            assignment: Assignment::Range,
             // The mock group waits this long for a member that has left.
             session_timeout: Duration::from_secs(6),
         }
     }
 
     fn shard(&self, stored: Option<u64>) -> Shard {
+        Self::shard_with(self.settings(), stored)
+    }
+
+    fn shard_with(settings: KafkaSettings, stored: Option<u64>) -> Shard {
         let (shard, events) = flume::bounded(16);
         let (alarm, alarms) = flume::bounded(64);
         let links = Links {
@@ -82,7 +90,7 @@ impl Rig {
             clock,
             rules: DecodeRules::default(),
         };
-        Shard { consumer: KafkaConsumer::start(self.settings(), links).expect("a consumer"), events, alarms }
+        Shard { consumer: KafkaConsumer::start(settings, links).expect("a consumer"), events, alarms }
     }
 }
 
@@ -337,25 +345,70 @@ fn opening_and_closing_many_times_never_hangs() {
     }
 }
 
-#[test]
-fn another_hub_in_the_group_is_noticed() {
-    let rig = Rig::new(TOPIC);
-    rig.produce(TOPIC, &good_headers(), 1);
+/// Lets hub-1 commit, and stops it.
+fn used_by_hub_1(rig: &Rig) {
+    rig.produce(TOPIC, &good_headers(), 2);
     let first = rig.shard(Some(0));
     let lane = first.assigned();
     lane.watermark.advance(1);
     first.close(lane);
-    let (shard, events) = flume::bounded(16);
-    let (alarm, alarms) = flume::bounded(64);
-    let stored: StoredPosition = Box::new(|_| Ok(Some(1)));
-    let links =
-        Links { shards: vec![shard], alarms: alarm, stored: Some(stored), clock, rules: DecodeRules::default() };
+}
+
+#[test]
+fn a_group_of_another_data_directory_is_refused_before_anything_is_read() {
+    let rig = Rig::new(TOPIC);
+    used_by_hub_1(&rig);
     let settings = KafkaSettings { hub_id: "hub-2".to_owned(), ..rig.settings() };
-    let second = Shard { consumer: KafkaConsumer::start(settings, links).expect("a consumer"), events, alarms };
+    let second = Rig::shard_with(settings, None);
+    let mut taken = Ok(());
+    await_that(|| {
+        taken = second.consumer.check();
+        taken.is_err()
+    });
+    let text = taken.expect_err("it was just seen").to_string();
+    for part in ["kafka.group", "`streaming-hub`", "hub-1", "hub-2", "kafka.take_over"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(second.consumer.begin_close().wait(Duration::from_secs(60)), "it has ended by itself");
+    assert!(second.events.try_iter().next().is_none(), "no lane was begun");
+    let first = rig.shard(Some(1));
+    let lane = first.assigned();
+    assert_eq!(lane.position, 1, "the group is as it was");
+    first.close(lane);
+}
+
+#[test]
+fn a_group_is_taken_over_by_name_and_then_is_the_heirs() {
+    let rig = Rig::new(TOPIC);
+    used_by_hub_1(&rig);
+    let heir = KafkaSettings { hub_id: "hub-2".to_owned(), ..rig.settings() };
+    let named = KafkaSettings { take_over: Some("hub-1".to_owned()), ..heir.clone() };
+    let second = Rig::shard_with(named, None);
     let lane = second.assigned();
-    let foreign = KafkaAlarm::ForeignCommit { lane: lane.name.clone(), hub: "hub-1".to_owned() };
-    assert_eq!(second.alarms.recv_timeout(WAIT), Ok(foreign));
+    assert_eq!(lane.position, 1, "where the former one was");
+    let taken = KafkaAlarm::TakenOver { lane: lane.name.clone(), hub: "hub-1".to_owned() };
+    assert!(second.alarms.try_iter().any(|alarm| alarm == taken));
+    // The same position again, under the heir's own id, without a new record coming.
+    await_that(|| lane.watermark.committed() == Some(1));
     second.close(lane);
+    let again = Rig::shard_with(heir, Some(1));
+    let lane = again.assigned();
+    again.close(lane);
+    assert_eq!(again_refused(&rig), "hub-2");
+}
+
+/// Who hub-1 is told has the group now.
+fn again_refused(rig: &Rig) -> String {
+    let shard = rig.shard(Some(1));
+    let mut by = None;
+    await_that(|| {
+        by = shard.consumer.check().err().map(|taken| taken.by);
+        by.is_some()
+    });
+    match by {
+        Some(By::Commits(hub)) => hub,
+        other @ (Some(By::Member(_)) | None) => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ const API_KEY: u8 = 4;
 const PAUSED_TENANT: u8 = 5;
 /// What the keys of deletion marks begin with.
 pub const DELETED: u8 = 6;
+const ERASING_TENANT: u8 = 7;
 
 /// The key's bytes.
 #[must_use]
@@ -32,16 +33,18 @@ pub fn encode_key(key: &ConfigKey) -> Vec<u8> {
         out.extend_from_slice(id.as_bytes());
         out
     };
+    let mark = |kind: u8, tenant| {
+        let mut out = vec![kind];
+        put_tenant(&mut out, tenant);
+        out
+    };
     match key {
         ConfigKey::Source(tenant, id) => member(SOURCE, tenant, id.0),
         ConfigKey::Destination(tenant, id) => member(DESTINATION, tenant, id.0),
         ConfigKey::Subscription(tenant, id) => member(SUBSCRIPTION, tenant, id.0),
         ConfigKey::ApiKey(tenant, id) => member(API_KEY, tenant, id.0),
-        ConfigKey::PausedTenant(tenant) => {
-            let mut out = vec![PAUSED_TENANT];
-            put_tenant(&mut out, tenant);
-            out
-        }
+        ConfigKey::PausedTenant(tenant) => mark(PAUSED_TENANT, tenant),
+        ConfigKey::ErasingTenant(tenant) => mark(ERASING_TENANT, tenant),
         ConfigKey::Deleted(tenant, object) => {
             let (kind, id) = object_parts(*object);
             let mut out = member(DELETED, tenant, id);
@@ -51,7 +54,7 @@ pub fn encode_key(key: &ConfigKey) -> Vec<u8> {
     }
 }
 
-/// What the keys of all records of `tenant` begin with, one prefix per kind.
+/// What the keys of all records of `tenant` begin with, one prefix per kind; not the mark of its erasure.
 #[must_use]
 pub fn prefixes_of(tenant: &TenantId) -> [Vec<u8>; 6] {
     [SOURCE, DESTINATION, SUBSCRIPTION, API_KEY, PAUSED_TENANT, DELETED].map(|kind| {
@@ -76,7 +79,8 @@ pub fn decode_key(bytes: &[u8]) -> Result<ConfigKey, CodecError> {
         API_KEY => ConfigKey::ApiKey(tenant, KeyId(reader.uuid()?)),
         PAUSED_TENANT => ConfigKey::PausedTenant(tenant),
         DELETED => ConfigKey::Deleted(tenant, read_object(&mut reader)?),
-        0 | 7.. => return Err(reader.fault("kind")),
+        ERASING_TENANT => ConfigKey::ErasingTenant(tenant),
+        0 | 8.. => return Err(reader.fault("kind")),
     };
     reader.finish()?;
     Ok(key)
@@ -91,7 +95,9 @@ pub fn encode(record: &ConfigRecord) -> Vec<u8> {
         ConfigRecord::Destination(destination) => put_json(&mut out, destination),
         ConfigRecord::Subscription(subscription) => put_json(&mut out, subscription),
         ConfigRecord::ApiKey(key) => put_json(&mut out, key),
-        ConfigRecord::PausedTenant { since: at, .. } | ConfigRecord::Deleted { at, .. } => put_time(&mut out, *at),
+        ConfigRecord::PausedTenant { since: at, .. }
+        | ConfigRecord::ErasingTenant { since: at, .. }
+        | ConfigRecord::Deleted { at, .. } => put_time(&mut out, *at),
     }
     out
 }
@@ -108,6 +114,7 @@ pub fn decode(key: ConfigKey, bytes: &[u8]) -> Result<ConfigRecord, CodecError> 
         ConfigKey::Subscription(..) => ConfigRecord::Subscription(Box::new(read_json(&mut reader)?)),
         ConfigKey::ApiKey(..) => ConfigRecord::ApiKey(read_json(&mut reader)?),
         ConfigKey::PausedTenant(tenant) => ConfigRecord::PausedTenant { tenant, since: reader.time()? },
+        ConfigKey::ErasingTenant(tenant) => ConfigRecord::ErasingTenant { tenant, since: reader.time()? },
         ConfigKey::Deleted(tenant, object) => ConfigRecord::Deleted { tenant, object, at: reader.time()? },
     };
     reader.finish()?;
@@ -170,6 +177,7 @@ mod tests {
             created_at: Time(4),
         }));
         round_trip(&ConfigRecord::PausedTenant { tenant: tenant.clone(), since: Time(5) });
+        round_trip(&ConfigRecord::ErasingTenant { tenant: tenant.clone(), since: Time(5) });
         let object = ObjectId::Subscription(SubscriptionId(id));
         round_trip(&ConfigRecord::Deleted { tenant, object, at: Time(6) });
     }

@@ -70,7 +70,8 @@ pub(super) fn deleted_at(key: &[u8], value: &[u8]) -> Result<Time, StoreError> {
         | ConfigRecord::Destination(_)
         | ConfigRecord::Subscription(_)
         | ConfigRecord::ApiKey(_)
-        | ConfigRecord::PausedTenant { .. } => Err(damaged.into()),
+        | ConfigRecord::PausedTenant { .. }
+        | ConfigRecord::ErasingTenant { .. } => Err(damaged.into()),
     }
 }
 

@@ -4,16 +4,17 @@ use super::handle::Embedded;
 use super::tables::Tables;
 use crate::store::StoreError;
 use crate::store::codec::batch::{EncodedBatch, Table};
-use crate::store::codec::configuration;
 use crate::store::codec::key::{self, StateKind};
+use crate::store::codec::{configuration, producer_dlq, quarantine};
 use crate::types::{Sequence, Slot, TenantId};
 
 /// Rows of one write.
 const CHUNK_ROWS: usize = 4_096;
 
 impl Embedded {
-    /// Removes a tenant's configuration, events, jobs, attempts and dead letters, durably. Its written ids
-    /// are hashes; they and due rows, which then lead nowhere, go with retention.
+    /// Removes a tenant's configuration, events, jobs, attempts, dead letters, malformed records and producers' dead
+    /// letters, durably. Its written ids are hashes; they and due rows, which then lead nowhere, go with retention.
+    /// The mark of the erasure itself stays.
     ///
     /// The caller has ended the tenant's intake and its jobs before: what a shard still writes afterwards
     /// stays until retention removes it.
@@ -43,6 +44,10 @@ fn next_rows(tables: &Tables, slot: Slot, tenant: &TenantId) -> Result<EncodedBa
         remove_prefix(tables, Table::State, &key::state_of_tenant(kind, slot, tenant), &mut batch)?;
     }
     remove_dead_letters(tables, tenant, &mut batch)?;
+    let is_quarantined = |value: &[u8]| Ok(quarantine::decode(value)?.tenant() == Some(tenant.as_str().as_bytes()));
+    remove_where(tables, Table::Quarantine, is_quarantined, &mut batch)?;
+    let is_letter = |value: &[u8]| Ok(producer_dlq::decode(value)?.tenant.as_deref() == Some(tenant.as_str()));
+    remove_where(tables, Table::ProducerDlq, is_letter, &mut batch)?;
     let log = key::log_prefix(slot, tenant, Sequence(0))..key::log_after_tenant(slot, tenant);
     for guard in tables.of(Table::Log).range(log).take(CHUNK_ROWS) {
         batch.remove(Table::Log, &guard.key()?);
@@ -53,6 +58,27 @@ fn next_rows(tables: &Tables, slot: Slot, tenant: &TenantId) -> Result<EncodedBa
 fn remove_prefix(tables: &Tables, table: Table, prefix: &[u8], batch: &mut EncodedBatch) -> Result<(), StoreError> {
     for guard in tables.of(table).prefix(prefix).take(CHUNK_ROWS) {
         batch.remove(table, &guard.key()?);
+    }
+    Ok(())
+}
+
+/// Looks at every row of a table that no tenant is in the key of.
+fn remove_where(
+    tables: &Tables,
+    table: Table,
+    is_wanted: impl Fn(&[u8]) -> Result<bool, StoreError>,
+    batch: &mut EncodedBatch,
+) -> Result<(), StoreError> {
+    let mut removed = 0;
+    for guard in tables.of(table).iter() {
+        let (key, value) = guard.into_inner()?;
+        if is_wanted(&value)? {
+            batch.remove(table, &key);
+            removed += 1;
+        }
+        if removed >= CHUNK_ROWS {
+            break;
+        }
     }
     Ok(())
 }

@@ -28,6 +28,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use backup::{BackupError, BackupProgress, backup_directory};
 pub use directory::OpenError;
 pub use handle::{Embedded, EmbeddedSettings, Retention};
 pub use queries::{

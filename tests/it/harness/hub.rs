@@ -97,7 +97,11 @@ impl Hub {
     /// A tenant with a key.
     pub fn tenant(&self, name: &str) -> Tenant {
         let made = self.operator().post(&format!("/admin/tenants/{name}/keys"), &json!({})).expect(201);
-        let key = made["key"].as_str().expect("a new key is shown");
+        self.with_key(made["key"].as_str().expect("a new key is shown"))
+    }
+
+    /// The tenant whose key this is.
+    pub fn with_key(&self, key: &str) -> Tenant {
         Tenant::new(Api::new(self.setup.address, Some(key)), self.anybody())
     }
 
@@ -115,6 +119,11 @@ impl Hub {
     pub fn data_directory(&self) -> PathBuf {
         let data = self.setup.settings.iter().find(|(name, _)| name == "STREAMING_HUB_DATA_DIR");
         PathBuf::from(&data.expect("every setup names one").1)
+    }
+
+    /// Its settings as environment variables.
+    pub fn settings(&self) -> &[(String, String)] {
+        self.setup.settings()
     }
 
     /// Its process's number in the system.

@@ -6,8 +6,9 @@ use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::Pump;
+use crate::engine::LaneNumber;
 use crate::source::kafka::context::{Happening, Partition};
-use crate::source::kafka::{KafkaAlarm, native};
+use crate::source::kafka::{KafkaAlarm, native, ownership};
 use crate::types::{Time, limits};
 
 impl Pump {
@@ -17,17 +18,21 @@ impl Pump {
             return;
         }
         self.commit_sent = None;
-        let positions = self.lanes.uncommitted();
+        let positions = self.lanes.uncommitted(|_| true);
+        self.commit_positions(&positions, now);
+    }
+
+    fn commit_positions(&mut self, positions: &[(Partition, u64)], now: Time) {
         if positions.is_empty() {
             return;
         }
-        match self.send_commit(&positions) {
+        match self.send_commit(positions) {
             Ok(()) => self.commit_sent = Some(now),
             Err(error) => self.alarm(KafkaAlarm::Retrying { step: "commit", error: error.to_string() }),
         }
     }
 
-    pub(super) fn send_commit(&self, positions: &[(Partition, u64)]) -> Result<(), KafkaError> {
+    fn send_commit(&self, positions: &[(Partition, u64)]) -> Result<(), KafkaError> {
         let mut list = TopicPartitionList::with_capacity(positions.len());
         for (partition, position) in positions {
             add(&mut list, partition, *position)?.set_metadata(&self.settings.hub_id);
@@ -39,18 +44,23 @@ impl Pump {
         self.commit_sent = None;
         for (partition, outcome) in outcomes {
             match outcome {
-                Ok(position) => self.lanes.note_committed(partition, *position),
+                Ok(position) => {
+                    self.has_committed = ownership::Committed::Already;
+                    self.lanes.note_committed(partition, *position);
+                }
                 Err(error) => self.alarm(KafkaAlarm::Retrying { step: "commit", error: error.clone() }),
             }
         }
     }
 
-    /// Commits until nothing is left to commit, at most until `deadline`. Other happenings wait their turn.
-    pub(super) fn commit_by(&mut self, deadline: Time) {
+    /// Commits until nothing of these lanes is left to commit, at most until `deadline`. Other happenings wait their
+    /// turn.
+    pub(super) fn commit_by(&mut self, numbers: &[LaneNumber], deadline: Time) {
         let mut now = (self.links.clock)();
         while now < deadline && !self.is_broken {
             if self.commit_sent.is_none() {
-                self.commit(now);
+                let positions = self.lanes.uncommitted(|number| numbers.contains(&number));
+                self.commit_positions(&positions, now);
                 if self.commit_sent.is_none() {
                     return;
                 }
@@ -62,7 +72,9 @@ impl Pump {
             for happening in self.client.context().take() {
                 match happening {
                     Happening::Committed(outcomes) => self.committed(&outcomes),
-                    other @ (Happening::Assign(_) | Happening::Revoke) => self.happenings.push_back(other),
+                    other @ (Happening::Assign(_) | Happening::Revoke(_) | Happening::Failed(..)) => {
+                        self.happenings.push_back(other)
+                    }
                 }
             }
             now = (self.links.clock)();

@@ -13,6 +13,8 @@ use super::client::{self, Client};
 use super::consumer::Links;
 use super::context::{Happening, Partition};
 use super::lanes::{Lane, Lanes};
+use super::ownership::{self, GroupTaken, Identity};
+use super::refusal::{Refusals, is_refusal};
 use super::{KafkaAlarm, KafkaSettings, LaneBoard, native};
 use crate::engine::LaneNumber;
 use crate::source::decode::DecodeRules;
@@ -25,16 +27,26 @@ struct Pending {
     due: Time,
 }
 
+/// What the handle has given to the loop.
+pub(super) struct Handles {
+    pub(super) client: Client,
+    pub(super) stopped: flume::Receiver<()>,
+    pub(super) taken: flume::Sender<GroupTaken>,
+    pub(super) board: LaneBoard,
+}
+
 /// The consumer's loop and all it knows.
 pub(super) struct Pump {
     // Configuration.
     settings: KafkaSettings,
+    identity: Identity,
     pattern: String,
     rules: Arc<DecodeRules>,
     // Links.
     links: Links,
     client: Client,
     stopped: flume::Receiver<()>,
+    taken: flume::Sender<GroupTaken>,
     reports: flume::Sender<LaneNumber>,
     out_of_range: flume::Receiver<LaneNumber>,
     board: LaneBoard,
@@ -42,9 +54,11 @@ pub(super) struct Pump {
     lanes: Lanes,
     happenings: VecDeque<Happening>,
     pending: Option<Pending>,
+    refusals: Refusals,
     commit_due: Time,
     /// Since when a commit has been on its way.
     commit_sent: Option<Time>,
+    has_committed: ownership::Committed,
     is_stopping: bool,
     is_broken: bool,
 }
@@ -52,28 +66,32 @@ pub(super) struct Pump {
 impl Pump {
     pub(super) fn new(
         settings: KafkaSettings,
+        identity: Identity,
         links: Links,
         pattern: String,
-        client: Client,
-        stopped: flume::Receiver<()>,
-        board: LaneBoard,
+        handles: Handles,
     ) -> Self {
+        let Handles { client, stopped, taken, board } = handles;
         let (reports, out_of_range) = flume::bounded(limits::KAFKA_REPORTS_MAX);
         Self {
             settings,
+            identity,
             pattern,
             rules: Arc::new(links.rules.clone()),
             links,
             client,
             stopped,
+            taken,
             reports,
             out_of_range,
             board,
             lanes: Lanes::default(),
             happenings: VecDeque::new(),
             pending: None,
+            refusals: Refusals::default(),
             commit_due: Time::ZERO,
             commit_sent: None,
+            has_committed: ownership::Committed::NotYet,
             is_stopping: false,
             is_broken: false,
         }
@@ -88,7 +106,7 @@ impl Pump {
             }
             self.is_stopping |= !matches!(self.stopped.try_recv(), Err(flume::TryRecvError::Empty));
         }
-        self.release();
+        self.release(&self.lanes.numbers());
         if !client::close(self.client, limits::KAFKA_CLOSE_TIMEOUT) {
             tracing::warn!("the kafka client did not close in time");
         }
@@ -98,9 +116,10 @@ impl Pump {
         self.poll();
         while let Some(happening) = self.happenings.pop_front() {
             match happening {
-                Happening::Assign(partitions) => self.pending = Some(Pending { partitions, due: Time::ZERO }),
-                Happening::Revoke => self.revoke(),
+                Happening::Assign(partitions) => self.assigned(partitions),
+                Happening::Revoke(partitions) => self.revoke(&partitions),
                 Happening::Committed(outcomes) => self.committed(&outcomes),
+                Happening::Failed(code, error) => self.failed(code, error),
             }
         }
         if self.out_of_range.try_iter().any(|lane| self.lanes.contains(lane)) {
@@ -137,13 +156,26 @@ impl Pump {
         } else if error.rdkafka_error_code() == Some(RDKafkaErrorCode::UnknownTopicOrPartition) {
             // Nothing is wrong: no topic of the pattern exists yet. One that comes is found.
             tracing::debug!(%error, pattern = self.pattern, "kafka has no such topic");
+        } else if error.rdkafka_error_code().is_some_and(is_refusal) {
+            // It has come as a happening too, with the brokers' own words.
         } else {
             self.alarm(KafkaAlarm::Retrying { step: "poll", error: error.to_string() });
         }
     }
 
+    /// Errors that only the operator can end are said in the operator's words; the rest ends by itself.
+    fn failed(&mut self, code: RDKafkaErrorCode, error: String) {
+        if let Some(settings) = self.refusals.to_tell(code, (self.links.clock)()) {
+            self.alarm(KafkaAlarm::Refused { settings, error });
+        }
+    }
+
     fn alarm(&self, alarm: KafkaAlarm) {
-        tracing::warn!(?alarm, "kafka alarm");
+        if let KafkaAlarm::Refused { settings, error } = &alarm {
+            tracing::warn!(settings, error, "the kafka brokers refuse this hub: check these settings; it tries again");
+        } else {
+            tracing::warn!(?alarm, "kafka alarm");
+        }
         let _logged_at_least = self.links.alarms.try_send(alarm);
     }
 
@@ -159,11 +191,11 @@ impl Pump {
     /// Leaves the broken client to be closed by itself and opens another, for as long as that takes.
     fn rebuild(&mut self) {
         self.pending = None;
-        self.release();
+        self.release(&self.lanes.numbers());
         self.happenings.clear();
         self.commit_sent = None;
         loop {
-            match client::open(&self.settings, &self.pattern) {
+            match client::open(&self.settings, &self.pattern, &self.identity.client_id()) {
                 Ok(client) => {
                     let _closes_by_itself = client::abandon(std::mem::replace(&mut self.client, client));
                     self.is_broken = false;

@@ -1,4 +1,5 @@
-//! One blocking HTTP/1.1 POST over plain TCP, for `publish`: enough for a hub on the operator's own network.
+//! One blocking HTTP/1.1 request over plain TCP, for `publish` and `backup`: enough for a hub on the operator's own
+//! network.
 //!
 //! Not a client for deliveries: no TLS, no redirects, no reuse.
 
@@ -24,15 +25,40 @@ pub struct Answer {
     pub body: String,
 }
 
+/// A hub's URL, for an argument.
+///
+/// # Errors
+/// The rule that `text` breaks.
+pub fn parse_url(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error| format!("must be a URL: {error}"))?;
+    if url.scheme() == "http" {
+        Ok(url)
+    } else {
+        Err("must begin with `http://`: this command speaks no TLS".to_owned())
+    }
+}
+
+/// Gets `url`. Header names and values must have no control characters.
+///
+/// # Errors
+/// One line that says what failed.
+pub fn get(url: &Url, headers: &[(&str, String)]) -> Result<Answer, String> {
+    exchange("GET", url, headers, b"")
+}
+
 /// Posts `body` to `url`. Header names and values must have no control characters.
 ///
 /// # Errors
 /// One line that says what failed.
 pub fn post(url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Answer, String> {
+    exchange("POST", url, headers, body)
+}
+
+fn exchange(method: &str, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Answer, String> {
     let mut stream = connect(url)?;
     let fields = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>();
     let head = format!(
-        "POST {} HTTP/1.1\r\nhost: {}\r\nuser-agent: {USER_AGENT_TEXT}\r\nconnection: close\r\ncontent-length: {}\r\n{fields}\r\n",
+        "{method} {} HTTP/1.1\r\nhost: {}\r\nuser-agent: {USER_AGENT_TEXT}\r\nconnection: close\r\ncontent-length: {}\r\n{fields}\r\n",
         &url[Position::BeforePath..Position::AfterQuery],
         &url[Position::BeforeHost..Position::AfterPort],
         body.len(),
