@@ -65,7 +65,7 @@ pub fn topic_retentions(settings: &KafkaSettings) -> Result<BTreeMap<String, Top
     let asked: Vec<ResourceSpecifier<'_>> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
     let answered = futures_lite::future::block_on(admin.describe_configs(&asked, &options));
     let answered = answered.map_err(|error| no_answer(&error))?;
-    answered.into_iter().map(|resource| read(resource.map_err(|error| no_answer(&error))?)).collect()
+    answered.into_iter().map(|resource| read(&resource.map_err(|error| no_answer(&error))?)).collect()
 }
 
 /// The topics that ids kept for `ids` do not outlive by a day.
@@ -127,7 +127,7 @@ fn why(client: &BaseConsumer<Context>, error: &str) -> RetentionUnknown {
     RetentionUnknown::NoAnswer(error.to_owned())
 }
 
-fn read(resource: ConfigResource) -> Result<(String, TopicRetention), RetentionUnknown> {
+fn read(resource: &ConfigResource) -> Result<(String, TopicRetention), RetentionUnknown> {
     let OwnedResourceSpecifier::Topic(topic) = &resource.specifier else {
         return Err(RetentionUnknown::NoAnswer("the answer is about no topic".to_owned()));
     };
