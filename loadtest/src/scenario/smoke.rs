@@ -14,7 +14,7 @@ use crate::session::Session;
 
 pub const PASSES_WHEN: &str = "Nothing is lost, repeated (but what a kill cut), out of order, misdirected or badly signed; \
     a delivery costs the hub at most ten times what it costs the bare loop; noise and a hot tenant make the others' p99 \
-    at most five times as long; what failed is delivered within 30 s of healing.";
+    at most five times as long, or a second; what failed is delivered within 30 s of healing.";
 
 const SECONDS: u64 = 3;
 const RATE: f64 = 250.0;
@@ -22,6 +22,8 @@ const RATE: f64 = 250.0;
 const OF_BARE_MIN: f64 = 0.1;
 /// Far above the goals of `noisy` and `hot-tenant`: a few seconds tell no more.
 const P99_RATIO_MAX: f64 = 5.0;
+/// What a p99 counts as at least: only a stall of a second fails, as a silent destination that holds up others makes.
+const P99_FLOOR_MS: f64 = 200.0;
 const RESTART_EVENTS: u64 = 20_000;
 
 pub async fn play(session: &mut Session) -> Result<(), Failure> {
@@ -31,7 +33,7 @@ pub async fn play(session: &mut Session) -> Result<(), Failure> {
         open_and_closed(session, name, plan, length).await?;
     }
     let per_second = session.arguments.rate.unwrap_or(RATE);
-    let trial = Trial { per_second, length, repeats: 1 };
+    let trial = Trial { per_second, length, repeats: 1, floor_ms: P99_FLOOR_MS };
     let ratio = noisy::compare(session, trial).await?;
     session.judge(Goal::of("healthy p99, noisy over quiet", ratio, Rule::AtMost(P99_RATIO_MAX), ""));
     let ratio = hot_tenant::compare(session, trial).await?;
