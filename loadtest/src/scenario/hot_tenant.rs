@@ -10,7 +10,7 @@ use crate::drive::{Drive, Load};
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::plan::{Group, Order, Plan, Spread};
-use crate::report::{Goal, Phase, Rule};
+use crate::report::{Goal, Rule};
 use crate::session::Session;
 
 pub const PASSES_WHEN: &str = "The other tenants' p99 is at most 1.2 times what it is when the same events are spread \

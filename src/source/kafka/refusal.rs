@@ -24,7 +24,7 @@ pub(super) struct Refusals {
 
 impl Refusals {
     /// The settings to name now for this error; absent when it is no refusal, or was named a moment ago.
-    pub(super) fn to_tell(&mut self, code: RDKafkaErrorCode, now: Time) -> Option<&'static str> {
+    pub(super) fn due_for(&mut self, code: RDKafkaErrorCode, now: Time) -> Option<&'static str> {
         let settings = settings_of(code)?;
         let recently = |(told, at): (&str, Time)| told == settings && now.since(at) < limits::KAFKA_REFUSAL_REPEAT;
         if self.last.is_some_and(recently) {
@@ -52,12 +52,12 @@ mod tests {
     #[test]
     fn a_refusal_names_its_settings_once_a_minute() {
         let (mut refusals, begin) = (Refusals::default(), Time::from_millis(1_000));
-        let password = refusals.to_tell(RDKafkaErrorCode::Authentication, begin);
+        let password = refusals.due_for(RDKafkaErrorCode::Authentication, begin);
         assert!(password.is_some_and(|settings| settings.contains("kafka.scram_password")));
-        assert_eq!(refusals.to_tell(RDKafkaErrorCode::Authentication, begin), None);
-        assert!(refusals.to_tell(RDKafkaErrorCode::SSL, begin).is_some_and(|text| text.contains("kafka.ca_cert")));
+        assert_eq!(refusals.due_for(RDKafkaErrorCode::Authentication, begin), None);
+        assert!(refusals.due_for(RDKafkaErrorCode::SSL, begin).is_some_and(|text| text.contains("kafka.ca_cert")));
         let later = begin + limits::KAFKA_REFUSAL_REPEAT;
-        assert!(refusals.to_tell(RDKafkaErrorCode::SSL, later).is_some());
-        assert_eq!(refusals.to_tell(RDKafkaErrorCode::BrokerTransportFailure, later), None);
+        assert!(refusals.due_for(RDKafkaErrorCode::SSL, later).is_some());
+        assert_eq!(refusals.due_for(RDKafkaErrorCode::BrokerTransportFailure, later), None);
     }
 }

@@ -73,7 +73,7 @@ impl Pump {
                 match happening {
                     Happening::Committed(outcomes) => self.committed(&outcomes),
                     other @ (Happening::Assign(_) | Happening::Revoke(_) | Happening::Failed(..)) => {
-                        self.happenings.push_back(other)
+                        self.happenings.push_back(other);
                     }
                 }
             }

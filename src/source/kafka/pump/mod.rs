@@ -165,7 +165,7 @@ impl Pump {
 
     /// Errors that only the operator can end are said in the operator's words; the rest ends by itself.
     fn failed(&mut self, code: RDKafkaErrorCode, error: String) {
-        if let Some(settings) = self.refusals.to_tell(code, (self.links.clock)()) {
+        if let Some(settings) = self.refusals.due_for(code, (self.links.clock)()) {
             self.alarm(KafkaAlarm::Refused { settings, error });
         }
     }
