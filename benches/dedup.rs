@@ -22,7 +22,7 @@ fn key(number: u64) -> u128 {
 fn read_window() -> Dedup {
     let mut dedup = Dedup::new(BUDGET, 1);
     assert!(dedup.begin_read(SLOT, NOW.as_minutes()));
-    dedup.loaded(SLOT, NOW.as_minutes(), &[]);
+    dedup.page(SLOT, NOW.as_minutes(), &[], None);
     dedup
 }
 

@@ -106,7 +106,7 @@ fn empty(read: &Read) -> ReadAnswer {
         Read::Log { .. } => ReadAnswer::Log { events: vec![], next: None },
         Read::Queue { to, .. } => ReadAnswer::Queue { events: vec![], scanned_to: *to },
         Read::Due { .. } => ReadAnswer::Due { rows: vec![], more: false, first_after: None },
-        Read::Ids { .. } => ReadAnswer::Ids(vec![]),
+        Read::Ids { .. } => ReadAnswer::Ids { entries: vec![], next: None },
         Read::Event { .. } => ReadAnswer::Event(None),
     }
 }

@@ -8,16 +8,17 @@ use std::rc::Rc;
 
 use super::arena::Handle;
 use super::dedup::{Look, bucket_minute, dedup_key, tenant_mask};
-use super::filter::PayloadView;
 use super::job::HeldEvent;
+use super::matching::Matching;
 use super::pipeline::Effect;
-use super::rows::{NewJob, Read, Row};
-use super::shard::{Asked, Shard};
+use super::rows::{NewJob, Row};
+use super::shard::Shard;
 use super::slot::SlotPhase;
 use super::subscriber::Subscriber;
 use super::tenant::Tenant;
+use super::work::Work;
 use super::{Arrival, Settled, SettledItem, Ticket};
-use crate::types::{Event, JobKey, Sequence, Slot, TenantId, Time, Trigger, limits};
+use crate::types::{Event, JobKey, Sequence, Slot, TenantId, Time, Trigger};
 
 /// One tenant's part of the arrivals that may wait, as a divisor.
 const TENANT_PARKED_DIVISOR: usize = 4;
@@ -27,6 +28,7 @@ const TENANT_PARKED_DIVISOR: usize = 4;
 enum Wait {
     Bucket(u64),
     Room,
+    Decision,
 }
 
 impl Shard {
@@ -58,10 +60,12 @@ impl Shard {
             }
             return;
         }
-        if let Err((arrival, wait)) = self.admit(tenant, arrival, now) {
+        let mut work = self.tenants[tenant].allowance.take(now);
+        if let Err((arrival, wait)) = self.admit(tenant, arrival, &mut work, now) {
             self.park(tenant, arrival);
-            self.wait(tenant, wait);
+            self.wait(tenant, wait, now);
         }
+        self.tenants[tenant].allowance.put_back(work);
     }
 
     /// Whether no more arrivals may wait.
@@ -105,19 +109,29 @@ impl Shard {
 
     /// Admits a tenant's parked arrivals in order, as far as it goes.
     pub(super) fn admit_parked(&mut self, tenant: Handle<Tenant>, now: Time) {
+        let Some(state) = self.tenants.get_mut(tenant) else { return };
+        let mut work = state.allowance.take(now);
+        self.admit_parked_within(tenant, &mut work, now);
+        self.tenants[tenant].allowance.put_back(work);
+    }
+
+    /// The same, with this much work on filters. Says whether an arrival is left that waits for more of that.
+    pub(super) fn admit_parked_within(&mut self, tenant: Handle<Tenant>, work: &mut Work, now: Time) -> bool {
         while let Some(arrival) = self.unpark_one(tenant) {
-            if let Err((arrival, wait)) = self.admit(tenant, arrival, now) {
+            if let Err((arrival, wait)) = self.admit(tenant, arrival, work, now) {
                 self.park_front(tenant, arrival);
-                self.wait(tenant, wait);
-                return;
+                self.wait(tenant, wait, now);
+                return matches!(wait, Wait::Decision);
             }
         }
+        false
     }
 
     /// Answers the requests that still wait: the shard is draining, nothing of them was stored.
     pub(super) fn refuse_parked_requests(&mut self) {
         let tenants: Vec<Handle<Tenant>> = self.tenants.iter().map(|(handle, _)| handle).collect();
         for tenant in tenants {
+            self.tenants[tenant].decisions = None;
             while let Some(arrival) = self.unpark_one(tenant) {
                 if matches!(arrival.ticket, Ticket::Request(_)) {
                     self.refuse(&arrival);
@@ -170,29 +184,25 @@ impl Shard {
         Some(arrival)
     }
 
-    fn wait(&mut self, tenant: Handle<Tenant>, wait: Wait) {
+    fn wait(&mut self, tenant: Handle<Tenant>, wait: Wait, now: Time) {
         let slot = self.tenants[tenant].slot;
         match wait {
             Wait::Room => self.slot(slot).parked.push_back(tenant),
+            Wait::Decision => self.wait_for_decision(tenant, now),
             Wait::Bucket(minute) => {
-                self.bucket_waiters.entry((slot, minute)).or_default().push(tenant);
-                self.read_bucket(slot, minute);
+                self.wait_for_bucket(slot, minute, tenant);
             }
         }
     }
 
-    /// Reads a bucket of ids, unless that is under way.
-    pub(super) fn read_bucket(&mut self, slot: Slot, minute: u64) {
-        if self.bucket_reads >= limits::DEDUP_READS_MAX {
-            self.buckets_waiting.push_back((slot, minute));
-        } else if self.dedup.begin_read(slot, minute) {
-            self.bucket_reads += 1;
-            self.ask(Asked::Ids(slot, minute), Read::Ids { slot, minute });
-        }
-    }
-
     /// Admits an arrival whole, or says what it waits for.
-    fn admit(&mut self, tenant: Handle<Tenant>, arrival: Arrival, now: Time) -> Result<(), (Arrival, Wait)> {
+    fn admit(
+        &mut self,
+        tenant: Handle<Tenant>,
+        arrival: Arrival,
+        work: &mut Work,
+        now: Time,
+    ) -> Result<(), (Arrival, Wait)> {
         let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
         let bounds = self.settings.bounds;
         if self.slot(slot).pipeline.is_full(bounds.batch_rows, bounds.batch_bytes) {
@@ -206,11 +216,14 @@ impl Shard {
                 look @ (Look::Fresh | Look::Duplicate(_)) => looks.push(look),
             }
         }
+        let Some(mut decisions) = self.decide(tenant, &arrival, &looks, work) else {
+            return Err((arrival, Wait::Decision));
+        };
         let begin = self.slot(slot).pipeline.gathered();
         let copy = self.counts_on_another(slot, mask, &arrival).then(|| arrival.events.clone());
         let mut items = Vec::with_capacity(arrival.events.len());
-        for (event, look) in arrival.events.into_iter().zip(looks) {
-            items.push(self.admit_event(tenant, event, look, now));
+        for (index, (event, look)) in arrival.events.into_iter().zip(looks).enumerate() {
+            items.push(self.admit_event(tenant, event, (look, decisions.take(index)), now));
         }
         let state = self.slot(slot);
         state.pipeline.close_arrival(begin);
@@ -228,7 +241,13 @@ impl Shard {
         })
     }
 
-    fn admit_event(&mut self, tenant: Handle<Tenant>, mut event: Event, look: Look, now: Time) -> SettledItem {
+    fn admit_event(
+        &mut self,
+        tenant: Handle<Tenant>,
+        mut event: Event,
+        (look, decision): (Look, Matching),
+        now: Time,
+    ) -> SettledItem {
         let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
         let (minute, key) = (bucket_minute(event.id), dedup_key(mask, event.id));
         let look = if look == Look::Fresh { self.dedup.look(slot, minute, key) } else { look };
@@ -242,14 +261,14 @@ impl Shard {
         event.sequence = sequence;
         self.dedup.insert(slot, minute, key, sequence);
         self.counters.events_accepted += 1;
-        self.match_event(tenant, &Rc::new(event), now);
+        self.make_jobs(tenant, &Rc::new(event), &decision, now);
         SettledItem::Stored(sequence)
     }
 
     /// Makes the event's row and a job for each subscription that matches.
-    fn match_event(&mut self, tenant: Handle<Tenant>, event: &Rc<Event>, now: Time) {
+    fn make_jobs(&mut self, tenant: Handle<Tenant>, event: &Rc<Event>, decision: &Matching, now: Time) {
         let mut found = Vec::new();
-        self.tenants[tenant].matcher.matches(event, &mut PayloadView::new(), &mut found);
+        self.tenants[tenant].matcher.found(decision, &mut found);
         let subscribers: Vec<Handle<Subscriber>> =
             found.into_iter().filter_map(|index| self.subscribers.handle_at(index)).collect();
         let jobs = subscribers.iter().map(|subscriber| self.new_job(*subscriber)).collect::<Vec<_>>();

@@ -116,6 +116,7 @@ impl Shard {
         let held = moved || late || !self.subscribers[subscriber].is_live() || self.tenants[tenant].paused;
         if held || self.draining || !self.circuit_lets_through(handle, now) {
             self.withdraw_claim(handle, now);
+            self.write_not_started(handle, claim, now);
             self.requeue_first(handle);
             return;
         }
@@ -151,7 +152,7 @@ impl Shard {
         self.outputs.push_back(Output::Dispatch(Box::new(dispatch)));
     }
 
-    /// Takes a claim back whose attempt never started. After a drain the log says that it was interrupted.
+    /// Takes a claim back whose attempt never started.
     pub(super) fn withdraw_claim(&mut self, handle: Handle<Job>, now: Time) {
         let job = &self.jobs[handle];
         let Phase::Claimed(claim) = job.phase else { return };
@@ -163,15 +164,18 @@ impl Shard {
         let job = &mut self.jobs[handle];
         job.probe = false;
         job.phase = Phase::Queued;
-        if self.draining {
-            let outcome = AttemptOutcome {
-                ended_at: now,
-                error_kind: Some(ErrorKind::Interrupted),
-                error: Some("not started before the shutdown".into()),
-                ..AttemptOutcome::default()
-            };
-            self.write_attempt(handle, claim, outcome, (false, Some(now), None));
-        }
+    }
+
+    /// The log says that a claimed attempt never started: a crash would take the open claim for a reclaim, and enough
+    /// of those make a job poison that was never sent.
+    fn write_not_started(&mut self, handle: Handle<Job>, claim: ClaimRecord, now: Time) {
+        let outcome = AttemptOutcome {
+            ended_at: now,
+            error_kind: Some(ErrorKind::Interrupted),
+            error: Some("not started: it was held back meanwhile".into()),
+            ..AttemptOutcome::default()
+        };
+        self.write_attempt(handle, claim, outcome, (false, Some(now), None));
     }
 
     fn return_probe(&mut self, target: Handle<Target>, began_at: Time, now: Time) {

@@ -28,6 +28,7 @@ impl Shard {
             if self.slot(slot).phase == SlotPhase::Active {
                 self.write_slot(slot);
                 self.read_ahead(slot, now);
+                self.search_on(slot);
                 self.read_buckets_ahead(slot, now);
             }
         }
@@ -36,6 +37,7 @@ impl Shard {
         self.notice_slow(now);
         self.refill_next();
         self.sweep_tenants();
+        self.sweep_overdue(now);
     }
 
     /// Looks at a part of the tenants: nothing is kept of one that has neither configuration nor work.
@@ -84,7 +86,9 @@ impl Shard {
         state.flushed = below;
         state.ids_on_their_way = true;
         for (minute, entries) in self.dedup.take_unwritten(slot, below) {
-            self.slot(slot).pipeline.push(Row::Ids { minute, entries });
+            for pack in entries.chunks(limits::IDS_PACK) {
+                self.slot(slot).pipeline.push(Row::Ids { minute, entries: pack.to_vec() });
+            }
         }
         self.slot(slot).pipeline.follow(Effect::IdsWritten);
         self.touch(slot);
@@ -96,7 +100,7 @@ impl Shard {
             return;
         }
         for minute in [now.as_minutes(), (now + Duration::from_secs(60)).as_minutes()] {
-            self.read_bucket(slot, minute);
+            self.read_bucket_ahead(slot, minute);
         }
     }
 

@@ -22,7 +22,7 @@ impl Shard {
         self.counters.configuration_changes += 1;
         match change {
             ConfigChange::PutDestination(destination) => self.put_destination(*destination, now),
-            ConfigChange::PutSubscription(subscription) => self.put_subscription(*subscription),
+            ConfigChange::PutSubscription(subscription) => self.put_subscription(*subscription, now),
             ConfigChange::DeleteDestination(tenant, id) => self.delete_destination(&tenant, id, now),
             ConfigChange::DeleteSubscription(tenant, id) => self.delete_subscription(&tenant, id, now),
             ConfigChange::PauseTenant(tenant) => {
@@ -33,7 +33,16 @@ impl Shard {
                 let tenant = self.tenant(&tenant);
                 self.tenants[tenant].paused = false;
                 self.list_tenant(tenant);
+                self.search_for_all(tenant, now);
             }
+        }
+    }
+
+    fn search_for_all(&mut self, tenant: Handle<Tenant>, now: Time) {
+        let own: Vec<Handle<Target>> =
+            self.targets.iter().filter(|(_, target)| target.tenant == tenant).map(|(handle, _)| handle).collect();
+        for target in own {
+            self.search_again(target, now);
         }
     }
 
@@ -55,7 +64,7 @@ impl Shard {
         self.wake_target(handle, now);
     }
 
-    fn put_subscription(&mut self, subscription: Subscription) {
+    fn put_subscription(&mut self, subscription: Subscription, now: Time) {
         let Some(target) = self.target_of.get(&subscription.destination_id).copied() else {
             self.counters.configuration_faults += 1;
             return;
@@ -82,6 +91,7 @@ impl Shard {
         self.reorder(handle);
         self.index(tenant, &subscription, handle);
         self.list_subscriber(handle);
+        self.search_again(target, now);
     }
 
     /// Takes the subscription into its tenant's index. One whose filter does not compile matches nothing: the
@@ -131,6 +141,7 @@ impl Shard {
     fn reorder(&mut self, handle: Handle<Subscriber>) {
         let destination = self.destination_of(handle);
         let subscriber = &mut self.subscribers[handle];
+        subscriber.overdue_at = None;
         let order = (subscriber.ordering(&destination), subscriber.ordering_key(&destination));
         if std::mem::replace(&mut subscriber.order, order) == order {
             return;

@@ -4,6 +4,10 @@
 //! read it from the store; until then only a hit is an answer. Ids that are not in the store yet pin their
 //! bucket; beyond the memory budget the least recently used of the others are dropped and read again when
 //! an id asks for them. Who waits for which bucket is the caller's business.
+//!
+//! A bucket may be larger than memory: whoever stamps ids may stamp them all alike. It is read a page at a time,
+//! and once it has outgrown its part of the budget it is *large*: then each reading looks only for the ids that
+//! were [sought](Dedup::seek), and memory vouches for those.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,10 +15,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use ahash::RandomState;
 
 use super::id_table::IdTable;
-use crate::types::{Sequence, Slot};
+use crate::types::{Sequence, Slot, limits};
 
 pub use super::dedup_key::{bucket_minute, dedup_key, tenant_mask};
 
+/// No table of this many bytes makes its bucket a large one, however small the budget.
+const LARGE_BYTES_MIN: usize = 256;
+/// What an id that was sought costs, roughly.
+const SOUGHT_BYTES: usize = 32;
 /// What a bucket costs beside its table: itself, its place in the map and in the order of use.
 const BUCKET_BYTES: usize = 384;
 
@@ -29,6 +37,17 @@ pub enum Look {
     Unread,
 }
 
+/// What a page of a bucket's ids led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paged {
+    /// The page from this sequence on is wanted next.
+    More(Sequence),
+    /// The bucket is too large for memory: ids are to be sought, and all its pages are wanted again.
+    TooLarge,
+    /// The bucket is read: memory decides, in a large one for the ids that were sought.
+    Done,
+}
+
 /// The ids in memory.
 #[derive(Debug)]
 pub struct Dedup {
@@ -40,6 +59,8 @@ pub struct Dedup {
     droppable: BTreeMap<u64, BucketKey>,
     /// Buckets with ids that are not in the store yet.
     pinned: BTreeSet<BucketKey>,
+    /// Buckets known to be larger than their part of the budget, some perhaps forgotten.
+    large: BTreeSet<BucketKey>,
     /// Counts uses.
     uses: u64,
     bytes: usize,
@@ -52,6 +73,10 @@ type BucketKey = (Slot, u64);
 struct Bucket {
     table: IdTable,
     reading: Reading,
+    /// It is larger than its part of the budget: the table has some of its ids, and is never all of them.
+    large: bool,
+    /// In a large bucket: ids looked for and not found, once it has been read.
+    sought: BTreeSet<u128>,
     unwritten: Vec<(u128, Sequence)>,
     /// Entries are on their way to the store.
     writing: bool,
@@ -83,8 +108,41 @@ impl Bucket {
         !self.is_pinned() && self.reading != Reading::Asked
     }
 
-    const fn bytes(&self) -> usize {
-        BUCKET_BYTES + self.table.bytes() + self.unwritten.capacity() * size_of::<(u128, Sequence)>()
+    fn bytes(&self) -> usize {
+        let unwritten = self.unwritten.capacity() * size_of::<(u128, Sequence)>();
+        BUCKET_BYTES + self.table.bytes() + unwritten + self.sought.len() * SOUGHT_BYTES
+    }
+
+    /// Takes a part of what the store has of it.
+    fn take(&mut self, entries: &[(u128, Sequence)], hasher: &RandomState) {
+        if !self.large {
+            self.table.reserve(entries.len(), hasher);
+        }
+        for (key, sequence) in entries {
+            if !self.large || self.sought.remove(key) {
+                self.table.insert(*key, *sequence, hasher);
+            }
+        }
+    }
+
+    /// From now on it is a large one: what the store has leaves memory.
+    fn become_large(&mut self, most_bytes: usize, hasher: &RandomState) {
+        self.large = true;
+        self.sought.clear();
+        if self.reading == Reading::Read {
+            self.reading = Reading::Unread;
+        }
+        self.shrink(most_bytes, hasher);
+    }
+
+    /// Keeps only what the store does not have yet, if the table is too large and nothing is on its way there.
+    fn shrink(&mut self, most_bytes: usize, hasher: &RandomState) {
+        if self.large && !self.writing && self.table.bytes() > most_bytes {
+            self.table = IdTable::default();
+            for (key, sequence) in &self.unwritten {
+                self.table.insert(*key, *sequence, hasher);
+            }
+        }
     }
 }
 
@@ -99,6 +157,7 @@ impl Dedup {
             hasher,
             droppable: BTreeMap::new(),
             pinned: BTreeSet::new(),
+            large: BTreeSet::new(),
             uses: 0,
             bytes: 0,
             entries: 0,
@@ -125,8 +184,15 @@ impl Dedup {
         match (bucket.table.find(key, &self.hasher), bucket.reading) {
             (Some(sequence), _) => Look::Duplicate(sequence),
             (None, Reading::Read) => Look::Fresh,
+            (None, Reading::Unread) if bucket.sought.contains(&key) => Look::Fresh,
             (None, Reading::Unread | Reading::Asked) => Look::Unread,
         }
+    }
+
+    /// The sequence of an id, if it is in memory: one that is not in the store yet always is.
+    #[must_use]
+    pub fn sequence_of(&self, slot: Slot, minute: u64, key: u128) -> Option<Sequence> {
+        self.buckets.get(&(slot, minute))?.table.find(key, &self.hasher)
     }
 
     /// Notes that a bucket is about to be read. False: it has been read, or a read is on its way already.
@@ -140,24 +206,69 @@ impl Dedup {
         })
     }
 
-    /// Takes what the store has of a bucket. From now on memory decides for it.
-    pub fn loaded(&mut self, slot: Slot, minute: u64, entries: &[(u128, Sequence)]) {
+    /// Whether a bucket is known to be too large for memory.
+    #[must_use]
+    pub fn is_large(&self, slot: Slot, minute: u64) -> bool {
+        self.large.contains(&(slot, minute))
+    }
+
+    /// What the reading of a large bucket that has just begun is to look for; what was sought before is forgotten.
+    pub fn seek(&mut self, slot: Slot, minute: u64, keys: impl IntoIterator<Item = u128>) {
         self.change((slot, minute), |bucket, hasher| {
-            bucket.table.reserve(entries.len(), hasher);
-            for (key, sequence) in entries {
-                bucket.table.insert(*key, *sequence, hasher);
-            }
-            bucket.reading = Reading::Read;
+            let missing = |key: &u128| bucket.table.find(*key, hasher).is_none();
+            bucket.sought = keys.into_iter().filter(missing).collect();
         });
+    }
+
+    /// Takes a page of what the store has of a bucket; `next` is where the next one begins.
+    pub fn page(&mut self, slot: Slot, minute: u64, entries: &[(u128, Sequence)], next: Option<Sequence>) -> Paged {
+        let most_bytes = self.bucket_bytes_max();
+        let paged = self.change((slot, minute), |bucket, hasher| {
+            bucket.take(entries, hasher);
+            if !bucket.large && bucket.table.bytes() > most_bytes {
+                bucket.become_large(most_bytes, hasher);
+                return Paged::TooLarge;
+            }
+            if let Some(from) = next {
+                return Paged::More(from);
+            }
+            bucket.reading = if bucket.large { Reading::Unread } else { Reading::Read };
+            Paged::Done
+        });
+        self.remember_large((slot, minute));
+        paged
     }
 
     /// Enters an accepted id that is not in the store yet; its bucket stays in memory until it is.
     pub fn insert(&mut self, slot: Slot, minute: u64, key: u128, sequence: Sequence) {
-        self.change((slot, minute), |bucket, hasher| {
+        let most_bytes = self.bucket_bytes_max();
+        let outgrown = self.change((slot, minute), |bucket, hasher| {
+            bucket.sought.remove(&key);
             if bucket.table.insert(key, sequence, hasher) {
                 bucket.unwritten.push((key, sequence));
             }
+            let outgrown = !bucket.large && bucket.table.bytes() > most_bytes;
+            if outgrown {
+                bucket.become_large(most_bytes, hasher);
+            }
+            outgrown
         });
+        if outgrown {
+            self.remember_large((slot, minute));
+        }
+    }
+
+    fn bucket_bytes_max(&self) -> usize {
+        (self.budget_bytes / limits::DEDUP_BUCKET_DIVISOR).max(LARGE_BYTES_MIN)
+    }
+
+    fn remember_large(&mut self, key: BucketKey) {
+        if self.buckets.get(&key).is_some_and(|bucket| bucket.large) {
+            self.large.insert(key);
+            if self.large.len() > limits::DEDUP_LARGE_BUCKETS {
+                self.large.pop_first();
+            }
+        }
     }
 
     /// Enters an accepted id that the store has.
@@ -197,8 +308,12 @@ impl Dedup {
 
     /// All that was taken of this slot is in the store.
     pub fn written(&mut self, slot: Slot) {
+        let most_bytes = self.bucket_bytes_max();
         for bucket_key in self.pinned_of(slot) {
-            self.change(bucket_key, |bucket, _| bucket.writing = false);
+            self.change(bucket_key, |bucket, hasher| {
+                bucket.writing = false;
+                bucket.shrink(most_bytes, hasher);
+            });
         }
     }
 
@@ -212,7 +327,7 @@ impl Dedup {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => {
                 self.bytes += BUCKET_BYTES;
-                vacant.insert(Bucket::default())
+                vacant.insert(Bucket { large: self.large.contains(&key), ..Bucket::default() })
             }
         };
         self.bytes -= bucket.bytes();
@@ -277,200 +392,5 @@ fn file(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::properties::same_cases;
-    use proptest::prelude::*;
-
-    const SLOT: Slot = Slot(3);
-    const ROOMY: usize = 1 << 20;
-
-    fn read(dedup: &mut Dedup, minute: u64, entries: &[(u128, Sequence)]) {
-        assert!(dedup.begin_read(SLOT, minute));
-        dedup.loaded(SLOT, minute, entries);
-    }
-
-    /// Writes everything of the slot.
-    fn flush(dedup: &mut Dedup) {
-        dedup.take_unwritten(SLOT, Sequence(u64::MAX));
-        dedup.written(SLOT);
-    }
-
-    #[test]
-    fn memory_decides_once_the_bucket_is_read() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Unread);
-        assert!(dedup.begin_read(SLOT, 5));
-        assert!(!dedup.begin_read(SLOT, 5), "a read is on its way");
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Unread);
-        dedup.loaded(SLOT, 5, &[(11, Sequence(1))]);
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Fresh);
-        assert_eq!(dedup.look(SLOT, 5, 11), Look::Duplicate(Sequence(1)));
-        assert_eq!(dedup.look(SLOT, 6, 11), Look::Unread);
-        assert_eq!(dedup.look(Slot(4), 5, 11), Look::Unread);
-        assert!(!dedup.begin_read(SLOT, 5), "it has been read");
-    }
-
-    #[test]
-    fn a_hit_counts_before_the_bucket_is_read() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        dedup.insert(SLOT, 5, 10, Sequence(7));
-        dedup.insert_written(SLOT, 5, 11, Sequence(8));
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Duplicate(Sequence(7)));
-        assert_eq!(dedup.look(SLOT, 5, 11), Look::Duplicate(Sequence(8)));
-        assert_eq!(dedup.look(SLOT, 5, 12), Look::Unread);
-    }
-
-    #[test]
-    fn the_lowest_sequence_counts() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        dedup.insert_written(SLOT, 5, 10, Sequence(7));
-        read(&mut dedup, 5, &[(10, Sequence(9)), (11, Sequence(6)), (11, Sequence(4))]);
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Duplicate(Sequence(7)));
-        assert_eq!(dedup.look(SLOT, 5, 11), Look::Duplicate(Sequence(4)));
-        assert_eq!(dedup.entries(), 2);
-    }
-
-    #[test]
-    fn a_failed_copy_leaves_nothing_behind() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        read(&mut dedup, 5, &[]);
-        dedup.insert(SLOT, 5, 10, Sequence(7));
-        dedup.remove(SLOT, 5, 10);
-        assert_eq!(dedup.look(SLOT, 5, 10), Look::Fresh);
-        assert_eq!(dedup.take_unwritten(SLOT, Sequence(100)), []);
-        dedup.remove(SLOT, 6, 10);
-        assert_eq!(dedup.look(SLOT, 6, 10), Look::Unread);
-    }
-
-    #[test]
-    fn unwritten_ids_come_once_in_order_below_the_bound() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        for (minute, key, sequence) in [(6, 1, 4), (5, 2, 3), (6, 3, 2), (5, 4, 9)] {
-            dedup.insert(SLOT, minute, key, Sequence(sequence));
-        }
-        dedup.insert(Slot(4), 5, 5, Sequence(1));
-        dedup.insert_written(SLOT, 5, 6, Sequence(1));
-        let taken = dedup.take_unwritten(SLOT, Sequence(9));
-        assert_eq!(taken, [(5, vec![(2, Sequence(3))]), (6, vec![(3, Sequence(2)), (1, Sequence(4))])]);
-        assert_eq!(dedup.take_unwritten(SLOT, Sequence(9)), []);
-        assert_eq!(dedup.take_unwritten(SLOT, Sequence(10)), [(5, vec![(4, Sequence(9))])]);
-    }
-
-    #[test]
-    fn the_least_recently_used_goes_first() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        for minute in [1, 2, 3] {
-            read(&mut dedup, minute, &[(1, Sequence(1))]);
-        }
-        assert_eq!(dedup.look(SLOT, 1, 1), Look::Duplicate(Sequence(1)));
-        dedup.budget_bytes = dedup.bytes();
-        read(&mut dedup, 4, &[(1, Sequence(1))]);
-        let known = |minute| dedup.buckets.contains_key(&(SLOT, minute));
-        assert_eq!([1, 2, 3, 4].map(known), [true, false, true, true]);
-        assert!(dedup.bytes() <= dedup.budget_bytes);
-        assert_eq!(dedup.entries(), 3);
-    }
-
-    #[test]
-    fn unwritten_and_asked_buckets_stay_whatever_the_budget() {
-        let mut dedup = Dedup::new(0, 1);
-        dedup.insert(SLOT, 1, 1, Sequence(1));
-        assert!(dedup.begin_read(SLOT, 2));
-        read(&mut dedup, 3, &[]);
-        assert_eq!(dedup.look(SLOT, 3, 1), Look::Fresh, "what was just asked for is spared");
-        assert_eq!(dedup.take_unwritten(SLOT, Sequence(2)).len(), 1);
-        read(&mut dedup, 4, &[]);
-        assert_eq!(dedup.look(SLOT, 3, 1), Look::Unread);
-        assert_eq!(dedup.look(SLOT, 1, 1), Look::Duplicate(Sequence(1)), "being written");
-        assert!(!dedup.begin_read(SLOT, 2), "still on its way");
-        dedup.written(SLOT);
-        dedup.insert(SLOT, 5, 1, Sequence(1));
-        assert_eq!(dedup.look(SLOT, 1, 1), Look::Unread);
-    }
-
-    #[test]
-    fn ids_of_forged_minutes_keep_the_budget() {
-        let mut dedup = Dedup::new(ROOMY, 1);
-        for minute in 0..20_000 {
-            dedup.insert(SLOT, minute, 1, Sequence(minute + 1));
-            if minute % 100 == 0 {
-                flush(&mut dedup);
-            }
-            assert!(dedup.bytes() <= ROOMY);
-        }
-        assert!(dedup.entries() > 1_000);
-    }
-
-    /// A shard as its caller drives it, with the store's ids beside it.
-    struct World {
-        dedup: Dedup,
-        store: BTreeMap<(u64, u128), Sequence>,
-        accepted: BTreeMap<(u64, u128), Sequence>,
-        writing: Vec<(u64, Vec<(u128, Sequence)>)>,
-        next: Sequence,
-    }
-
-    impl World {
-        fn arrive(&mut self, minute: u64, key: u128) {
-            if self.dedup.look(SLOT, minute, key) == Look::Unread {
-                let range = (minute, 0)..=(minute, u128::MAX);
-                let entries: Vec<_> = self.store.range(range).map(|((_, key), seq)| (*key, *seq)).collect();
-                read(&mut self.dedup, minute, &entries);
-            }
-            let known = self.accepted.get(&(minute, key)).copied();
-            let expected = known.map_or(Look::Fresh, Look::Duplicate);
-            assert_eq!(self.dedup.look(SLOT, minute, key), expected);
-            if known.is_none() {
-                self.next = self.next.next();
-                self.accepted.insert((minute, key), self.next);
-                self.dedup.insert(SLOT, minute, key, self.next);
-            }
-        }
-
-        fn fail(&mut self, choice: usize) {
-            let unwritten: Vec<_> = self.accepted.keys().filter(|id| !self.store.contains_key(id)).copied().collect();
-            let is_writing = |(minute, key): &(u64, u128)| {
-                self.writing.iter().any(|(m, entries)| m == minute && entries.iter().any(|(k, _)| k == key))
-            };
-            if let Some(id) = unwritten.get(choice % unwritten.len().max(1)).filter(|id| !is_writing(id)) {
-                self.accepted.remove(id);
-                self.dedup.remove(SLOT, id.0, id.1);
-            }
-        }
-
-        fn finish_writing(&mut self) {
-            for (minute, entries) in self.writing.drain(..) {
-                self.store.extend(entries.into_iter().map(|(key, sequence)| ((minute, key), sequence)));
-            }
-            self.dedup.written(SLOT);
-        }
-    }
-
-    proptest! {
-        #![proptest_config(same_cases())]
-
-        #[test]
-        fn no_id_is_ever_accepted_twice_or_lost(
-            budget in 0usize..6_000, seed: u64,
-            steps in prop::collection::vec((0u8..8, 0u64..8, 0u128..12), 0..300),
-        ) {
-            let dedup = Dedup::new(budget, seed);
-            let (store, accepted) = (BTreeMap::new(), BTreeMap::new());
-            let mut world = World { dedup, store, accepted, writing: Vec::new(), next: Sequence(0) };
-            for (kind, minute, key) in steps {
-                match kind {
-                    0 if world.writing.is_empty() => {
-                        world.writing = world.dedup.take_unwritten(SLOT, Sequence(world.next.0.saturating_sub(2)));
-                    }
-                    1 => world.finish_writing(),
-                    2 => world.fail(usize::try_from(key).expect("small")),
-                    _ => world.arrive(minute, key),
-                }
-                let tables = || world.dedup.buckets.values();
-                prop_assert_eq!(world.dedup.bytes(), tables().map(Bucket::bytes).sum::<usize>());
-                prop_assert_eq!(world.dedup.entries(), tables().map(|bucket| bucket.table.len()).sum::<usize>());
-            }
-        }
-    }
-}
+#[path = "dedup_tests.rs"]
+mod tests;

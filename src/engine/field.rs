@@ -63,6 +63,22 @@ impl Field {
         }
     }
 
+    /// Whether it needs the payload to be parsed.
+    pub const fn is_of_payload(&self) -> bool {
+        matches!(self, Self::Payload(_))
+    }
+
+    /// What finding it in `event` looks at, in bytes, roughly; parsing the payload is apart.
+    pub fn cost(&self, event: &Event) -> usize {
+        match self {
+            Self::Header(_) => {
+                let headers = event.request.iter().flat_map(|request| &request.headers);
+                headers.map(|(name, value)| name.len() + value.len()).sum()
+            }
+            Self::Payload(_) | Self::Attribute(_) | Self::Method | Self::ContentType | Self::SourceIp => 0,
+        }
+    }
+
     /// What `event` has there. `view` must be of this event.
     pub fn find<'a>(&self, event: &'a Event, view: &'a mut PayloadView) -> Option<Found<'a>> {
         let request = event.request.as_deref();

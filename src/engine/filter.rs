@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::field::{Field, Found};
 use super::payload::number_order;
+use super::work::Work;
 use crate::types::subscription::{FilterOp, FilterRule};
 use crate::types::{Event, limits};
 
@@ -32,10 +33,15 @@ pub struct FilterFault {
     pub detail: String,
 }
 
+/// What judging a rule costs beside what it looks at, in bytes.
+const RULE_COST: usize = 64;
+
 #[derive(Clone, Debug, PartialEq)]
 struct Rule {
     field: Field,
     test: Test,
+    /// Its own text in bytes: comparing never looks at more than that.
+    size: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +74,8 @@ impl Filter {
             let mut fault = |member, detail| faults.push(FilterFault { index, member, detail });
             let field = Field::parse(&rule.field).map_err(|detail| fault("field", detail)).ok();
             let test = Test::parse(rule.op, &rule.value).map_err(|detail| fault("value", detail)).ok();
-            compiled.extend(field.zip(test).map(|(field, test)| Rule { field, test }));
+            let size = rule.field.len() + rule.value.to_string().len();
+            compiled.extend(field.zip(test).map(|(field, test)| Rule { field, test, size }));
         }
         if faults.is_empty() { Ok(Self { rules: compiled.into_boxed_slice() }) } else { Err(faults) }
     }
@@ -81,7 +88,21 @@ impl Filter {
 
     /// Whether all rules hold for `event`. `view` must be of this event; it is filled only when a rule needs it.
     pub fn holds(&self, event: &Event, view: &mut PayloadView) -> bool {
-        self.rules.iter().all(|rule| rule.test.holds(rule.field.find(event, view).as_ref()))
+        self.go_on(event, view, &mut 0, &mut Work::unlimited()).unwrap_or(false)
+    }
+
+    /// Goes on judging from the rule `next`, as far as `work` reaches: whether all hold, or `None` when it is spent.
+    pub fn go_on(&self, event: &Event, view: &mut PayloadView, next: &mut usize, work: &mut Work) -> Option<bool> {
+        while let Some(rule) = self.rules.get(*next) {
+            if work.is_spent() {
+                return None;
+            }
+            *next += 1;
+            if !rule.holds(event, view, work) {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 }
 
@@ -101,6 +122,20 @@ fn excess_faults(rules: &[FilterRule]) -> Vec<FilterFault> {
         faults.push(FilterFault { index, member: "", detail });
     }
     faults
+}
+
+impl Rule {
+    fn holds(&self, event: &Event, view: &mut PayloadView, work: &mut Work) -> bool {
+        work.charge(RULE_COST + self.size + self.field.cost(event));
+        if self.field.is_of_payload() && view.is_unread() {
+            work.charge_parsing(event.payload.len());
+        }
+        let found = self.field.find(event, view);
+        if let (Test::Contains(_), Some(text)) = (&self.test, found.as_ref().and_then(Found::as_str)) {
+            work.charge(text.len());
+        }
+        self.test.holds(found.as_ref())
+    }
 }
 
 impl Test {
@@ -140,7 +175,7 @@ impl Test {
         match self {
             Self::Equal(value) => found.equals(value),
             Self::NotEqual(value) => !found.equals(value),
-            Self::Contains(part) => found.as_str().is_some_and(|text| text.contains(&**part)),
+            Self::Contains(part) => found.as_str().is_some_and(|text| contains(text, part)),
             Self::Number(comparison, value) => {
                 found.number().is_some_and(|number| comparison.holds(number_order(number, value)))
             }
@@ -148,6 +183,11 @@ impl Test {
             Self::OneOf(values) => values.iter().any(|value| found.equals(value)),
         }
     }
+}
+
+/// Finds a part of a text in a time that grows with the text alone, whatever both say.
+fn contains(text: &str, part: &str) -> bool {
+    memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some()
 }
 
 impl Comparison {

@@ -239,6 +239,8 @@ impl Shard {
         self.write_due(handle, at);
         self.counters.jobs_spilled += 1;
         let key = self.jobs[handle].key;
+        let target = self.subscribers[self.jobs[handle].subscriber].target;
+        self.targets[target].searched = false;
         self.forget_job(handle);
         self.depart(key);
     }

@@ -75,7 +75,17 @@ impl Shard {
                 self.due_page(slot, rows, more, first_after, now);
                 self.read_done(&Asked::Due(slot), id);
             }
-            (Asked::Ids(slot, minute), ReadAnswer::Ids(entries)) => self.bucket_read(slot, minute, &entries, now),
+            (Asked::Overdue(slot, subscriber), ReadAnswer::Queue { events, scanned_to }) => {
+                self.overdue_page(slot, subscriber, events, scanned_to, now);
+                self.read_done(&Asked::Overdue(slot, subscriber), id);
+            }
+            (Asked::Search(slot), ReadAnswer::Due { rows, more, .. }) => {
+                self.searched(slot, rows, more, now);
+                self.read_done(&Asked::Search(slot), id);
+            }
+            (Asked::Ids(slot, minute), ReadAnswer::Ids { entries, next }) => {
+                self.bucket_page(slot, minute, &entries, next, now);
+            }
             (Asked::Command(slot, command), ReadAnswer::Event(event)) => {
                 self.command_read(command, event, now);
                 self.read_done(&Asked::Command(slot, command), id);
@@ -311,26 +321,18 @@ impl Shard {
         self.depart(key);
         self.touch(key.slot);
     }
-
-    /// A bucket of ids is in memory: whoever waited for it goes on.
-    fn bucket_read(&mut self, slot: Slot, minute: u64, entries: &[(u128, Sequence)], now: Time) {
-        self.dedup.loaded(slot, minute, entries);
-        self.bucket_reads -= 1;
-        if let Some((slot, minute)) = self.buckets_waiting.pop_front() {
-            self.read_bucket(slot, minute);
-        }
-        for tenant in self.bucket_waiters.remove(&(slot, minute)).unwrap_or_default() {
-            self.admit_parked(tenant, now);
-        }
-        self.resume_lanes();
-    }
 }
 
 impl Asked {
     /// The slot whose jobs the answer will hold, if it will hold any that may be in memory too.
     pub(super) const fn returns_jobs_of(&self) -> Option<Slot> {
         match self {
-            Self::Queue(slot, ..) | Self::Cancel(slot, _) | Self::Due(slot) | Self::Command(slot, _) => Some(*slot),
+            Self::Queue(slot, ..)
+            | Self::Cancel(slot, _)
+            | Self::Due(slot)
+            | Self::Search(slot)
+            | Self::Overdue(slot, _)
+            | Self::Command(slot, _) => Some(*slot),
             Self::Slot(_) | Self::Log(_) | Self::Ids(..) => None,
         }
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use ahash::RandomState;
 
 use crate::engine::filter::{Filter, PayloadView};
+use crate::engine::work::Work;
 use crate::types::subscription::EventPattern;
 use crate::types::{Event, SourceId, Subscription, SubscriptionId};
 
@@ -17,6 +18,8 @@ use crate::types::{Event, SourceId, Subscription, SubscriptionId};
 pub struct Matcher {
     /// Where each subscription stands in `entries`.
     places: BTreeMap<SubscriptionId, u32>,
+    /// Counts changes.
+    version: u64,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     exact: HashMap<Box<str>, Vec<u32>, RandomState>,
@@ -52,11 +55,51 @@ impl Entry {
         }
     }
 
-    fn wants(&self, event: &Event, view: &mut PayloadView) -> bool {
+    /// Goes on judging from the rule `next`; `None` when the work is spent before that is decided.
+    fn wants(&self, event: &Event, view: &mut PayloadView, next: &mut usize, work: &mut Work) -> Option<bool> {
+        if *next == 0 && !self.pins_hold(event) {
+            return Some(false);
+        }
+        self.filter.go_on(event, view, next, work)
+    }
+
+    fn pins_hold(&self, event: &Event) -> bool {
         self.origin.as_deref().is_none_or(|origin| origin == event.origin())
             && self.source_id.is_none_or(|source| event.source_id == Some(source))
             && self.schema_major.is_none_or(|major| major == event.schema_major)
-            && self.filter.holds(event, view)
+    }
+}
+
+/// What judging a subscription costs beside its filter, in bytes.
+const CANDIDATE_COST: usize = 16;
+
+/// Which subscriptions want one event, as far as that is decided.
+#[derive(Debug, Default)]
+pub struct Matching {
+    /// The index's version that the places are of; absent before the candidates were gathered.
+    version: Option<u64>,
+    /// Those that want it, then those judged to no avail or not yet judged, each with its place.
+    candidates: Vec<(SubscriptionId, u32)>,
+    /// How many want it.
+    kept: usize,
+    /// The next to be judged, and the rule of its filter to go on from.
+    next: usize,
+    rule: usize,
+    /// The last that was judged.
+    last: Option<SubscriptionId>,
+}
+
+impl Matching {
+    /// The next one is judged.
+    fn judged(&mut self, wanted: bool) {
+        let candidate = self.candidates[self.next];
+        if wanted {
+            self.candidates[self.kept] = candidate;
+            self.kept += 1;
+        }
+        self.last = Some(candidate.0);
+        self.next += 1;
+        self.rule = 0;
     }
 }
 
@@ -67,6 +110,7 @@ impl Matcher {
         let hasher = || RandomState::with_seeds(seed, seed.rotate_left(17), seed.rotate_left(31), seed.rotate_left(47));
         Self {
             places: BTreeMap::new(),
+            version: 0,
             entries: Vec::new(),
             free: Vec::new(),
             exact: HashMap::with_hasher(hasher()),
@@ -92,6 +136,7 @@ impl Matcher {
     pub fn put(&mut self, subscription: &Subscription, filter: Filter, handle: u32) {
         self.remove(subscription.id);
         if subscription.is_live() {
+            self.version += 1;
             let place = self.occupy(Entry::new(subscription, filter, handle));
             self.places.insert(subscription.id, place);
             self.file(place);
@@ -101,6 +146,7 @@ impl Matcher {
     /// Takes a subscription out; nothing happens when it is not there.
     pub fn remove(&mut self, id: SubscriptionId) {
         let Some(place) = self.places.remove(&id) else { return };
+        self.version += 1;
         let entry = self.entries[index(place)].take().expect("a place in `places` is occupied");
         if entry.patterns.is_empty() {
             self.any.retain(|other| *other != place);
@@ -118,21 +164,58 @@ impl Matcher {
     /// Adds the handles of all live subscriptions that want `event` to `found`, in order of subscription id.
     /// `view` must be of this event.
     pub fn matches(&self, event: &Event, view: &mut PayloadView, found: &mut Vec<u32>) {
-        let start = found.len();
-        self.gather(&event.key, found);
-        found[start..].sort_unstable_by_key(|place| self.entry(*place).id);
-        let mut last = None;
-        let mut kept = start;
-        for position in start..found.len() {
-            let place = found[position];
-            let repeated = last.replace(place) == Some(place);
-            let entry = self.entry(place);
-            if !repeated && entry.wants(event, view) {
-                found[kept] = entry.handle;
-                kept += 1;
-            }
+        let mut matching = Matching::default();
+        let decided = self.go_on(event, view, &mut matching, &mut Work::unlimited());
+        assert!(decided, "unlimited work decides everything");
+        self.found(&matching, found);
+    }
+
+    /// Goes on deciding who wants `event`, as far as `work` reaches; says whether all is decided. Subscriptions that
+    /// change on the way are judged as they are when their turn comes. `view` must be of this event.
+    pub fn go_on(&self, event: &Event, view: &mut PayloadView, matching: &mut Matching, work: &mut Work) -> bool {
+        if matching.version != Some(self.version) {
+            self.gather_anew(event, matching);
         }
-        found.truncate(kept);
+        while let Some((_, place)) = matching.candidates.get(matching.next).copied() {
+            if work.is_spent() {
+                return false;
+            }
+            work.charge(CANDIDATE_COST);
+            let Some(wanted) = self.entry(place).wants(event, view, &mut matching.rule, work) else { return false };
+            matching.judged(wanted);
+        }
+        true
+    }
+
+    /// The candidates not judged yet, as the index has them now.
+    fn gather_anew(&self, event: &Event, matching: &mut Matching) {
+        let mut places = Vec::new();
+        self.gather(&event.key, &mut places);
+        let candidates = places.into_iter().map(|place| (self.entry(place).id, place));
+        let mut fresh: Vec<_> = candidates.filter(|(id, _)| matching.last.is_none_or(|last| *id > last)).collect();
+        fresh.sort_unstable();
+        fresh.dedup();
+        matching.candidates.truncate(matching.kept);
+        matching.candidates.retain_mut(|(id, place)| {
+            let filed = self.places.get(id);
+            *place = filed.copied().unwrap_or(*place);
+            filed.is_some()
+        });
+        matching.kept = matching.candidates.len();
+        matching.candidates.append(&mut fresh);
+        (matching.next, matching.rule) = (matching.kept, 0);
+        matching.version = Some(self.version);
+    }
+
+    /// Adds the handles of those that want the event and are still live to `found`, in order of subscription id.
+    pub fn found(&self, matching: &Matching, found: &mut Vec<u32>) {
+        let wanting = matching.candidates.iter().take(matching.kept);
+        if matching.version == Some(self.version) {
+            found.extend(wanting.map(|(_, place)| self.entry(*place).handle));
+        } else {
+            let places = wanting.filter_map(|(id, _)| self.places.get(id));
+            found.extend(places.map(|place| self.entry(*place).handle));
+        }
     }
 
     /// Adds the places of all subscriptions with a pattern for `key`, once per pattern.

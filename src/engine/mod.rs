@@ -23,11 +23,13 @@ mod arena;
 mod attempt;
 pub mod autodisable;
 mod behind;
+mod bucket;
 mod cancel;
 pub mod circuit;
 mod command;
 mod configure;
 mod cooldown;
+mod decide;
 pub mod dedup;
 pub mod dedup_key;
 mod due;
@@ -42,6 +44,7 @@ pub mod lane;
 mod load;
 pub mod matching;
 pub mod outcome;
+mod overdue;
 pub mod payload;
 mod pick;
 mod pipeline;
@@ -54,6 +57,7 @@ mod report;
 pub mod retry;
 mod room;
 pub mod rows;
+mod search;
 mod settings;
 mod shard;
 mod slot;
@@ -61,7 +65,9 @@ mod step;
 mod subscriber;
 mod target;
 mod tenant;
+pub mod waiting;
 pub mod wheel;
+pub mod work;
 
 use std::rc::Rc;
 
@@ -76,6 +82,7 @@ pub use report::{CircuitReport, ShardReport, SlotReport};
 pub use rows::{Batch, BatchNumber, Read, ReadAnswer, ReadId, Row, Unit};
 pub use settings::{Bounds, ShardSettings};
 pub use shard::{Shard, TimeoutReason};
+pub use waiting::{JobQuestion, Standing, WaitingFor};
 
 /// What the shell tells the engine.
 #[derive(Debug)]

@@ -34,6 +34,12 @@ impl PayloadView {
         Self(State::Unread)
     }
 
+    /// Whether nobody has asked for it yet.
+    #[must_use]
+    pub const fn is_unread(&self) -> bool {
+        matches!(self.0, State::Unread)
+    }
+
     /// The payload of `event`, if it is JSON.
     pub fn json(&mut self, event: &Event) -> Option<&Value> {
         if matches!(self.0, State::Unread) {

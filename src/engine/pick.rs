@@ -133,8 +133,9 @@ impl Shard {
             let job = &self.jobs[*job];
             self.subscribers[job.subscriber].is_live() && !self.tenants[job.tenant].paused
         });
-        if let Some(job) = first {
-            self.wake_job(job, now);
+        match first {
+            Some(job) => self.wake_job(job, now),
+            None => self.search_probe(handle),
         }
     }
 

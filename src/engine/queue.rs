@@ -57,6 +57,13 @@ impl Queue {
         !self.ready[class.index()].is_empty()
     }
 
+    /// Whether a waiting job has others of its group before it: one that is out, or earlier ones.
+    pub(super) fn is_behind(&self, key: u64, class: Class, job: JobHandle) -> bool {
+        let Some(group) = self.groups.get(&key) else { return false };
+        let first = group.waiting[class.index()].front();
+        self.mode == Mode::OneAtATime && (group.busy || first.is_some_and(|first| *first != job))
+    }
+
     /// Adds a job behind the others of its class.
     pub(super) fn push_back(&mut self, group: u64, class: Class, job: JobHandle) {
         self.groups.entry(group).or_default().waiting[class.index()].push_back(job);

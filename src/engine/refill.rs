@@ -151,7 +151,8 @@ impl Shard {
         self.tenants[tenant].overflowing.iter().copied().filter(rides).collect()
     }
 
-    fn wanted(&self, handle: Handle<Subscriber>) -> Wanted {
+    /// The subscription's jobs that were not read yet.
+    pub(super) fn wanted(&self, handle: Handle<Subscriber>) -> Wanted {
         let subscriber = &self.subscribers[handle];
         let from = subscriber.overflow.map_or(Sequence(u64::MAX), |overflow| overflow.next_read);
         Wanted { subscription: subscriber.subscription.id, from }
@@ -240,7 +241,7 @@ impl Shard {
     }
 
     /// Everything before `next_read` is in memory or needs no reading; when nothing lies behind it, the overflow ends.
-    fn advance(&mut self, handle: Handle<Subscriber>, next_read: Sequence) {
+    pub(super) fn advance(&mut self, handle: Handle<Subscriber>, next_read: Sequence) {
         let subscriber = &mut self.subscribers[handle];
         let Some(overflow) = &mut subscriber.overflow else { return };
         overflow.next_read = overflow.next_read.max(next_read);

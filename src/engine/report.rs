@@ -1,6 +1,7 @@
 //! What a shard tells of itself: counters, circuits, lanes, slots. Read only; nothing is decided from it.
 
 use super::circuit::CircuitState;
+use super::dedup::{bucket_minute, dedup_key};
 use super::intake::LaneReport;
 use super::shard::Shard;
 use crate::types::counters::{Counters, Levels};
@@ -97,6 +98,14 @@ impl Shard {
             event_bytes: self.held_bytes as u64,
             dedup_entries: self.dedup.entries() as u64,
         }
+    }
+
+    /// The number of a tenant's event, if its id is in memory: from its admission until it is written behind, and
+    /// perhaps longer. The event need not be durable yet.
+    #[must_use]
+    pub fn sequence_of(&self, tenant: &TenantId, id: uuid::Uuid) -> Option<Sequence> {
+        let tenant = &self.tenants[*self.tenant_of.get(tenant)?];
+        self.dedup.sequence_of(tenant.slot, bucket_minute(id), dedup_key(tenant.mask, id))
     }
 
     /// One destination's circuit.

@@ -288,12 +288,14 @@ pub enum Read {
         /// Up to, not including, this time.
         to: Time,
     },
-    /// All ids of one bucket.
+    /// Ids of one bucket with `sequence ≥ from`, a page at a time.
     Ids {
         /// Which slot.
         slot: Slot,
         /// Minutes since the epoch.
         minute: u64,
+        /// The lowest sequence wanted: where the last page ended, or zero.
+        from: Sequence,
     },
     /// One event with its jobs.
     Event {
@@ -344,8 +346,13 @@ pub enum ReadAnswer {
         /// The first row at or after `to`, if any, when the page is not full.
         first_after: Option<Time>,
     },
-    /// To [`Read::Ids`].
-    Ids(Vec<(u128, Sequence)>),
+    /// To [`Read::Ids`]; a page ends after [`crate::types::limits::IDS_PAGE`] ids, or with the row that brings it there.
+    Ids {
+        /// The page.
+        entries: Vec<(u128, Sequence)>,
+        /// Where to go on; absent when this was the last page.
+        next: Option<Sequence>,
+    },
     /// To [`Read::Event`].
     Event(Option<LoggedEvent>),
     /// The store could not answer; ask again later.

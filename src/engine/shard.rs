@@ -7,6 +7,8 @@ use std::rc::Rc;
 use ahash::RandomState;
 
 use super::arena::{Arena, Handle};
+use super::bucket::BucketTurn;
+use super::decide::DecisionLine;
 use super::dedup::Dedup;
 use super::intake::Intake;
 use super::job::{Class, HeldEvent, Job};
@@ -28,6 +30,8 @@ pub enum TimeoutReason {
     Job,
     /// A destination's circuit, hold or rate lets something out again.
     Destination,
+    /// Filters are decided on, slice by slice.
+    Decision,
     /// A refused batch is tried again.
     StoreRetry,
     /// What is derived is to be written behind.
@@ -42,6 +46,8 @@ pub(super) enum Asked {
     Queue(Slot, Handle<Tenant>, Rc<[Handle<Subscriber>]>),
     Cancel(Slot, SubscriptionId),
     Due(Slot),
+    Search(Slot),
+    Overdue(Slot, Handle<Subscriber>),
     Ids(Slot, u64),
     Command(Slot, CommandId),
 }
@@ -69,8 +75,9 @@ pub struct Shard {
     /// Tenants whose first arrival waits for a bucket of ids.
     pub(super) bucket_waiters: BTreeMap<(Slot, u64), Vec<Handle<Tenant>>>,
     pub(super) bucket_reads: usize,
-    /// Buckets to be read once fewer reads are under way.
-    pub(super) buckets_waiting: VecDeque<(Slot, u64)>,
+    pub(super) line: DecisionLine,
+    /// Pages of buckets to be read once fewer reads are under way.
+    pub(super) buckets_waiting: VecDeque<BucketTurn>,
 
     pub(super) jobs: Arena<Job>,
     pub(super) held: Arena<HeldEvent>,
@@ -81,9 +88,10 @@ pub struct Shard {
     pub(super) wakes: BTreeSet<(Time, Handle<Target>)>,
     pub(super) retrying: BTreeSet<(Time, Unit)>,
     pub(super) tick_at: Time,
-    /// Where the sweep over jobs goes on, and the one over tenants.
+    /// Where the sweep over jobs goes on, and those over tenants and subscriptions.
     pub(super) sweep_from: u32,
     pub(super) tenant_sweep_from: u32,
+    pub(super) subscriber_sweep_from: u32,
 
     /// Tenants with something ready, by class.
     pub(super) ring: [VecDeque<Handle<Tenant>>; 2],
@@ -148,6 +156,7 @@ impl Shard {
             parked_bytes: 0,
             bucket_waiters: BTreeMap::new(),
             bucket_reads: 0,
+            line: DecisionLine::default(),
             buckets_waiting: VecDeque::new(),
             jobs: Arena::default(),
             held: Arena::default(),
@@ -159,6 +168,7 @@ impl Shard {
             tick_at: now + limits::WRITE_BEHIND,
             sweep_from: 0,
             tenant_sweep_from: 0,
+            subscriber_sweep_from: 0,
             ring: Default::default(),
             turn: Class::First,
             in_flight: 0,
@@ -222,6 +232,7 @@ impl Shard {
             self.retrying.pop_first();
             self.dirty_units.insert(unit);
         }
+        self.decide_slice(now);
         if self.tick_at <= now {
             self.tick_at = now + limits::WRITE_BEHIND;
             self.write_behind(now);
@@ -241,8 +252,9 @@ impl Shard {
         let job = self.wheel.next_deadline().map(|at| (at, TimeoutReason::Job));
         let wake = self.wakes.first().map(|(at, _)| (*at, TimeoutReason::Destination));
         let retry = self.retrying.first().map(|(at, _)| (*at, TimeoutReason::StoreRetry));
+        let slice = self.line.next_at().map(|at| (at, TimeoutReason::Decision));
         let tick = Some((self.tick_at, TimeoutReason::WriteBehind));
-        [job, wake, retry, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
+        [job, wake, retry, slice, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// Whether nothing is in flight, on its way or waiting to be written: after [`Input::Drain`], the moment to stop.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::arena::Handle;
 use super::cancel::Cancellations;
+use super::overdue::OverdueLine;
 use super::pipeline::Pipeline;
 use super::report::SlotReport;
 use super::rows::{ReadId, SlotRecord, Unit};
+use super::search::Search;
 use super::subscriber::Subscriber;
 use super::target::Target;
 use super::tenant::Tenant;
@@ -51,6 +53,8 @@ pub(super) struct SlotState {
     /// Subscriptions whose next jobs in the log are not durable yet.
     pub(super) refills_waiting: Vec<Handle<Subscriber>>,
     pub(super) cancellations: Cancellations,
+    pub(super) search: Search,
+    pub(super) overdue: OverdueLine,
 }
 
 impl SlotState {
@@ -74,6 +78,8 @@ impl SlotState {
             refused: BTreeSet::new(),
             refills_waiting: Vec::new(),
             cancellations: Cancellations::default(),
+            search: Search::default(),
+            overdue: OverdueLine::default(),
         }
     }
 
@@ -225,6 +231,11 @@ impl Departed {
     /// Whether what the answer to `read` says of this job may be outdated.
     pub(super) fn is_outdated(&self, key: &JobKey, read: ReadId) -> bool {
         self.leaving.contains_key(key) || self.outdated.get(key).is_some_and(|last| read <= *last)
+    }
+
+    /// Whether a job is on its way out, and the log does not say so yet.
+    pub(super) fn is_leaving(&self, key: &JobKey) -> bool {
+        self.leaving.contains_key(key)
     }
 
     /// A job leaves memory; [`Departed::durable`] follows when the log says so.

@@ -9,7 +9,7 @@ use super::queue::{Mode, Queue, subject_group};
 use super::target::Target;
 use super::tenant::Tenant;
 use crate::types::destination::{Ordering, OrderingKey};
-use crate::types::{Destination, Event, RetryPolicy, Sequence, Subscription};
+use crate::types::{Destination, Event, RetryPolicy, Sequence, Subscription, Time};
 
 /// What of a subscription waits in the log behind the jobs in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,10 @@ pub(super) struct Subscriber {
     pub(super) overflow: Option<Overflow>,
     /// It waits for, or is under, a read of the log.
     pub(super) refilling: bool,
+    /// Nothing behind the cursor must end before then, as far as the last look told.
+    pub(super) overdue_at: Option<Time>,
+    /// It stands in the slot's line of queues to be looked at for that.
+    pub(super) in_overdue_line: bool,
     /// The cursor row as last written.
     pub(super) cursor_written: Option<Sequence>,
     /// Its jobs in memory that rely on the cursor row, in order of arrival.
@@ -78,6 +82,8 @@ impl Subscriber {
             starving: false,
             overflow: None,
             refilling: false,
+            overdue_at: None,
+            in_overdue_line: false,
             cursor_written: None,
             covered: BTreeSet::new(),
             cursor_dirty: false,

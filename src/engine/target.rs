@@ -46,6 +46,8 @@ pub(super) struct Target {
     /// Its jobs in memory that wait for their time, in order of arrival: candidates for a probe.
     pub(super) sleeping: BTreeMap<(Sequence, u16), Handle<Job>>,
     pub(super) subscribers: Vec<Handle<Subscriber>>,
+    /// No job of it lies in the store to probe with, as far as the last search found.
+    pub(super) searched: bool,
 }
 
 impl Target {
@@ -69,6 +71,7 @@ impl Target {
             wake: None,
             sleeping: BTreeMap::new(),
             subscribers: Vec::new(),
+            searched: false,
         }
     }
 

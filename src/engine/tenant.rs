@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::Arrival;
 use super::arena::Handle;
+use super::decide::Decisions;
 use super::matching::Matcher;
 use super::subscriber::Subscriber;
 use super::target::Target;
+use super::work::Allowance;
 use crate::types::{Slot, SubscriptionId, TenantId};
 
 /// One tenant.
@@ -40,6 +42,10 @@ pub(super) struct Tenant {
     /// How many events those are, and how many bytes.
     pub(super) parked_events: usize,
     pub(super) parked_bytes: usize,
+    /// What is decided of the first of them, if that takes more than one go.
+    pub(super) decisions: Option<Box<Decisions>>,
+    /// Work on filters that it may do at once.
+    pub(super) allowance: Allowance,
     /// A read of its log is on its way: one at a time.
     pub(super) reading: bool,
     /// Subscriptions that wait for their turn to be read, and whether the tenant stands in the shard's line for it.
@@ -69,6 +75,8 @@ impl Tenant {
             parked: VecDeque::new(),
             parked_events: 0,
             parked_bytes: 0,
+            decisions: None,
+            allowance: Allowance::default(),
             reading: false,
             refills: VecDeque::new(),
             refill_listed: false,

@@ -219,10 +219,13 @@ fn ids_of_a_bucket_come_back_from_all_packs<S: Subject>(store: &mut S) {
     let ids = |minute, entries| Row::Ids { minute, entries };
     store.apply(&batch(1, vec![ids(7, vec![(1, Sequence(1)), (2, Sequence(2))]), ids(8, vec![(3, Sequence(3))])]));
     store.apply(&batch(2, vec![ids(7, vec![(4, Sequence(4))])]));
-    let ReadAnswer::Ids(mut found) = store.answer(Read::Ids { slot: SLOT, minute: 7 }) else { panic!("ids") };
+    let from = Sequence(0);
+    let read = Read::Ids { slot: SLOT, minute: 7, from };
+    let ReadAnswer::Ids { entries: mut found, .. } = store.answer(read) else { panic!("ids") };
     found.sort_unstable();
     assert_eq!(found, [(1, Sequence(1)), (2, Sequence(2)), (4, Sequence(4))]);
-    assert!(matches!(store.answer(Read::Ids { slot: SLOT, minute: 9 }), ReadAnswer::Ids(none) if none.is_empty()));
+    let none = store.answer(Read::Ids { slot: SLOT, minute: 9, from });
+    assert!(matches!(none, ReadAnswer::Ids { entries, next: None } if entries.is_empty()));
 }
 
 fn a_late_or_repeated_row_undoes_nothing<S: Subject>(store: &mut S) {

@@ -143,6 +143,7 @@ fn events(counters: &Counters) -> Vec<Family> {
             "Accepted events that no subscription wanted",
             counters.events_without_subscription,
         ),
+        counter("filter_work_bytes", "Bytes looked at to decide on filters", counters.filter_work_bytes),
     ]
 }
 

@@ -82,6 +82,8 @@ pub struct Counters {
     pub events_quarantined: Tally<&'static str>,
     /// Accepted events that no subscription wanted.
     pub events_without_subscription: u64,
+    /// Bytes looked at to decide on filters.
+    pub filter_work_bytes: u64,
     /// Jobs made, by trigger.
     pub jobs_made: Tally<&'static str>,
     /// Jobs ended, by end and reason; the reason is empty unless dead-lettered.
@@ -140,6 +142,7 @@ impl Counters {
         self.events_dropped.merge(&other.events_dropped);
         self.events_quarantined.merge(&other.events_quarantined);
         self.events_without_subscription += other.events_without_subscription;
+        self.filter_work_bytes += other.filter_work_bytes;
         self.jobs_made.merge(&other.jobs_made);
         self.jobs_ended.merge(&other.jobs_ended);
         self.attempts.merge(&other.attempts);

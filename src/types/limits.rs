@@ -204,6 +204,15 @@ pub const LANE_OPEN_RECORDS: usize = 8_192;
 pub const LANE_RESUME_BELOW: usize = 2_048;
 /// Memory for the dedup window per shard: 2 million ids at 32 bytes.
 pub const DEDUP_BYTES: usize = 64 * MIB;
+/// A bucket of ids takes at most this part of that memory, as a divisor: 1/2, or 1.2 million ids of one slot and
+/// minute. Of a larger one only the ids asked for are looked up.
+pub const DEDUP_BUCKET_DIVISOR: usize = 2;
+/// Buckets remembered as too large for memory: one forgotten is read once in vain to find that out again.
+pub const DEDUP_LARGE_BUCKETS: usize = 64;
+/// Ids read from a bucket in one page: about half a millisecond of a turn.
+pub const IDS_PAGE: usize = 4_096;
+/// Ids packed into one row of a bucket, so that a page ends where it should.
+pub const IDS_PACK: usize = 4_096;
 /// Dedup bucket reads on their way per shard.
 pub const DEDUP_READS_MAX: usize = 64;
 /// Tries of a batch that the store refuses before its events are tried alone.

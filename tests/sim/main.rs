@@ -4,10 +4,12 @@
 //! failed stand in `seeds.txt` and always run first.
 
 mod attempts;
+mod buckets;
 mod checks;
 mod circuits;
 mod clients;
 mod config;
+mod decisions;
 mod dispatches;
 mod durable;
 mod ending;
@@ -19,13 +21,18 @@ mod log;
 mod node;
 mod oracle;
 mod order;
+mod overdue;
+mod probes;
 mod rates;
 mod receivers;
 mod scenario;
 mod shell;
+mod stage;
+mod standings;
 mod storage;
 mod trace;
 mod traffic;
+mod withdrawn;
 mod words;
 mod world;
 

@@ -78,7 +78,12 @@ impl Scenario {
             rebalances: some(&mut rng, 4),
             span,
             store: StoreTemper::draw(&mut rng, calm, span),
-            pages: Pages { events: rng.usize(1..=20), bytes: rng.usize(600..=50_000), due_rows: rng.usize(1..=8) },
+            pages: Pages {
+                events: rng.usize(1..=20),
+                bytes: rng.usize(600..=50_000),
+                due_rows: rng.usize(1..=8),
+                ids: usize::try_from(seed % 13).unwrap_or(0) + 1,
+            },
             bounds: draw_bounds(&mut rng),
             lethal: !calm && rng.u32(0..16) == 0,
             unstorable_percent: if rng.u32(0..4) == 0 { 4 } else { 0 },

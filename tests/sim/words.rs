@@ -79,7 +79,7 @@ fn read(answer: &ReadAnswer) -> String {
             let rows: Vec<_> = rows.iter().map(|row| (row.key.sequence.0, row.key.ordinal)).collect();
             format!("due {rows:?} more {more} then {first_after:?}")
         }
-        ReadAnswer::Ids(ids) => format!("{} ids", ids.len()),
+        ReadAnswer::Ids { entries, next } => format!("{} ids, {next:?}", entries.len()),
         ReadAnswer::Event(event) => format!("event {:?}", event.as_ref().map(|e| e.event.sequence)),
         ReadAnswer::Failed => "failed".to_owned(),
     }

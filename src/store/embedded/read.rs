@@ -28,7 +28,7 @@ fn try_answer(tables: &Tables, read: &Read) -> Result<ReadAnswer, StoreError> {
             read_queue(tables, *slot, tenant, (*from, *to), wanted, *bytes_max)
         }
         Read::Due { slot, from, after, to } => due::read(tables, *slot, *from, *after, *to),
-        Read::Ids { slot, minute } => Ok(ReadAnswer::Ids(read_ids(tables, *slot, *minute)?)),
+        Read::Ids { slot, minute, from } => read_ids(tables, *slot, *minute, *from),
         Read::Event { slot, tenant, sequence } => Ok(ReadAnswer::Event(read_event(tables, *slot, tenant, *sequence)?)),
     }
 }
@@ -125,10 +125,18 @@ fn read_queue(
     Ok(ReadAnswer::Queue { events, scanned_to: to })
 }
 
-fn read_ids(tables: &Tables, slot: Slot, minute: u64) -> Result<Vec<(u128, Sequence)>, StoreError> {
-    let mut all = Vec::new();
-    for_each_pack(tables, slot, minute, |entries| all.extend_from_slice(entries))?;
-    Ok(all)
+fn read_ids(tables: &Tables, slot: Slot, minute: u64, from: Sequence) -> Result<ReadAnswer, StoreError> {
+    let end = key::ids(slot, minute, Sequence(u64::MAX));
+    let mut entries = Vec::new();
+    for guard in tables.of(Table::Ids).range(key::ids(slot, minute, from)..=end) {
+        let (bytes, value) = guard.into_inner()?;
+        let (_, _, first) = key::decode_ids(&bytes)?;
+        ids::decode(first, &value, &mut entries)?;
+        if entries.len() >= limits::IDS_PAGE {
+            return Ok(ReadAnswer::Ids { entries, next: Some(first.next()) });
+        }
+    }
+    Ok(ReadAnswer::Ids { entries, next: None })
 }
 
 /// Shows every pack of ids of one bucket, in order of their first sequence.

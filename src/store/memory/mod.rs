@@ -24,11 +24,18 @@ pub struct Pages {
     pub bytes: usize,
     /// Due rows in one page, at least 1.
     pub due_rows: usize,
+    /// Ids in one page, at least 1.
+    pub ids: usize,
 }
 
 impl Default for Pages {
     fn default() -> Self {
-        Self { events: limits::LOG_PAGE_EVENTS, bytes: limits::LOG_PAGE_BYTES, due_rows: limits::DUE_PAGE_ROWS }
+        Self {
+            events: limits::LOG_PAGE_EVENTS,
+            bytes: limits::LOG_PAGE_BYTES,
+            due_rows: limits::DUE_PAGE_ROWS,
+            ids: limits::IDS_PAGE,
+        }
     }
 }
 
@@ -92,10 +99,7 @@ impl Memory {
                 rows.answer_queue(tenant, *from..=*to, wanted, pages)
             }
             Read::Due { from, after, to, .. } => rows.answer_due((*from, *after), *to, self.pages),
-            Read::Ids { minute, .. } => {
-                let bucket = rows.ids.get(minute).into_iter().flatten();
-                ReadAnswer::Ids(bucket.map(|(key, sequence)| (*key, *sequence)).collect())
-            }
+            Read::Ids { minute, from, .. } => rows.answer_ids(*minute, *from, self.pages),
             Read::Event { tenant, sequence, .. } => ReadAnswer::Event(rows.logged(&(tenant.clone(), *sequence))),
         }
     }
@@ -242,7 +246,7 @@ mod tests {
     }
 
     fn small() -> Memory {
-        Memory::new(Pages { events: 2, bytes: 1 << 20, due_rows: 2 })
+        Memory::new(Pages { events: 2, bytes: 1 << 20, due_rows: 2, ids: 1 })
     }
 
     #[test]
@@ -334,10 +338,13 @@ mod tests {
         let mut store = small();
         let ids = |sequence| Row::Ids { minute: 3, entries: vec![(7, Sequence(sequence))] };
         store.apply(&batch(vec![ids(5), ids(2), ids(9)]));
-        let ReadAnswer::Ids(entries) = store.answer(&Read::Ids { slot: SLOT, minute: 3 }) else {
-            panic!("ids were asked for")
+        let read = |from| {
+            let answer = store.answer(&Read::Ids { slot: SLOT, minute: 3, from });
+            let ReadAnswer::Ids { entries, next } = answer else { panic!("ids were asked for") };
+            (entries, next)
         };
-        assert_eq!(entries, [(7, Sequence(2))]);
+        assert_eq!(read(Sequence(0)), (vec![(7, Sequence(2))], Some(Sequence(3))));
+        assert_eq!(read(Sequence(3)), (vec![], None));
         let name = LaneName::kafka("t", 0);
         let lane = |position| Row::Lane { name: name.clone(), position };
         store.apply(&Batch { unit: Unit::Lanes, number: BatchNumber(1), rows: Rc::new(vec![lane(9), lane(4)]) });

@@ -182,6 +182,15 @@ impl SlotRows {
         ReadAnswer::Due { rows, more: false, first_after: self.first_due(to) }
     }
 
+    pub(super) fn answer_ids(&self, minute: u64, from: Sequence, pages: Pages) -> ReadAnswer {
+        let bucket = self.ids.get(&minute).into_iter().flatten();
+        let mut entries: Vec<_> = bucket.map(|(key, sequence)| (*key, *sequence)).filter(|e| e.1 >= from).collect();
+        entries.sort_unstable_by_key(|(key, sequence)| (*sequence, *key));
+        entries.truncate(pages.ids.max(1));
+        let last = entries.last().filter(|_| entries.len() >= pages.ids.max(1));
+        ReadAnswer::Ids { next: last.map(|(_, sequence)| sequence.next()), entries }
+    }
+
     fn first_due(&self, bound: Time) -> Option<Time> {
         self.due.keys().map(|(at, _)| *at).find(|at| *at >= bound)
     }

@@ -11,7 +11,7 @@ use crate::engine::{Read, ReadAnswer, ReadId, Row};
 use crate::store::StoreEvent;
 use crate::store::codec::samples;
 use crate::store::tests::{SLOT, Subject as _, batch, job_key, tenant};
-use crate::types::{AttemptOutcome, AttemptRecord, ErrorKind, JobKey, Time, limits};
+use crate::types::{AttemptOutcome, AttemptRecord, ErrorKind, JobKey, Sequence, Time, limits};
 
 /// One event with `jobs` jobs; each has a failed attempt with a response of 1 MiB, and a due row.
 fn an_event_that_failed_everywhere(jobs: u16) -> Opened {
@@ -96,7 +96,7 @@ fn every_read_is_answered_even_when_nobody_listens_yet() {
     let opened = Opened::new();
     let count = (2 * (limits::STORE_READS + limits::STORE_SUBMISSIONS) + limits::STORE_READS) as u64;
     for id in 0..count {
-        opened.store.read(SHARD, ReadId(id), Read::Ids { slot: SLOT, minute: 1 });
+        opened.store.read(SHARD, ReadId(id), Read::Ids { slot: SLOT, minute: 1, from: Sequence(0) });
     }
     let mut answered = BTreeSet::new();
     for _ in 0..count {
