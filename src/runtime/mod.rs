@@ -12,6 +12,7 @@
 pub mod boot;
 pub mod channel;
 pub mod clock;
+pub mod course;
 pub mod executor;
 pub mod io;
 pub mod net;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::handle::{Disabled, Message, Shards};
 use super::outbox::Outbox;
 use super::pump::{Pump, Wiring};
-use super::watch::{LastWord, Pulse, stalled};
+use super::watch::{LastWord, Pulse, Watch};
 use crate::deliver::{Client, ClientSettings};
 use crate::engine::{Bounds, Input, Shard, ShardSettings};
 use crate::runtime::boot::{processors, spawn_pinned};
@@ -103,7 +103,7 @@ pub struct Hub {
     shards: Shards,
     store: Embedded,
     threads: Vec<ExecutorThread<()>>,
-    pulses: Vec<(String, Pulse)>,
+    watch: Watch,
     ended: Receiver<String>,
     /// Where the Kafka consumer tells each shard of its lanes; held so that a hub without Kafka has silent ones.
     kafka: Vec<Sender<KafkaEvent>>,
@@ -149,7 +149,8 @@ impl Hub {
             })?);
         }
         let shards = Shards::new(slots, inboxes, disabled);
-        Ok(Self { shards, store, threads, pulses, ended, kafka, clock: settings.clock })
+        let watch = Watch::new(pulses, settings.clock.now());
+        Ok(Self { shards, store, threads, watch, ended, kafka, clock: settings.clock })
     }
 
     /// What the API holds.
@@ -181,7 +182,8 @@ impl Hub {
         if let Ok(name) = self.ended.try_recv() {
             return Err(HubError::ThreadEnded(name));
         }
-        stalled(&self.pulses, self.clock).into_iter().next().map_or(Ok(()), |name| Err(HubError::Stalled(name)))
+        let stalled = self.watch.stalled(self.clock.now());
+        stalled.into_iter().next().map_or(Ok(()), |name| Err(HubError::Stalled(name)))
     }
 
     /// Drains the shards: attempts under way get `grace` to end and are cut then. Intake has stopped before.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::runtime::Clock;
 use crate::runtime::channel::Sender;
 use crate::types::{Duration, Time, limits};
 
@@ -47,15 +46,34 @@ impl Drop for LastWord {
     }
 }
 
-/// The names of those whose pulse has been silent too long.
-#[must_use]
-pub fn stalled(pulses: &[(String, Pulse)], clock: Clock) -> Vec<String> {
-    let now = clock.now();
-    pulses
-        .iter()
-        .filter(|(_, pulse)| pulse.silent_for(now) > limits::SHARD_STALL)
-        .map(|(name, _)| name.clone())
-        .collect()
+/// Watches pulses; asked about once a second.
+#[derive(Debug)]
+pub struct Watch {
+    pulses: Vec<(String, Pulse)>,
+    /// Its own pulse: when it does not beat either, the machine has been suspended.
+    own: Pulse,
+}
+
+impl Watch {
+    /// Watches these from `now` on.
+    #[must_use]
+    pub fn new(pulses: Vec<(String, Pulse)>, now: Time) -> Self {
+        let own = Pulse::default();
+        own.beat(now);
+        Self { pulses, own }
+    }
+
+    /// The names of those whose pulse has been silent too long. After a suspension all begin anew.
+    #[must_use]
+    pub fn stalled(&self, now: Time) -> Vec<String> {
+        let suspended = self.own.silent_for(now).times(2) > limits::SHARD_STALL;
+        self.own.beat(now);
+        if suspended {
+            self.pulses.iter().for_each(|(_, pulse)| pulse.beat(now));
+        }
+        let silent = |(_, pulse): &&(String, Pulse)| pulse.silent_for(now) > limits::SHARD_STALL;
+        self.pulses.iter().filter(silent).map(|(name, _)| name.clone()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +85,24 @@ mod tests {
         let pulse = Pulse::default();
         pulse.beat(Time(5));
         assert_eq!(pulse.silent_for(Time(12)), Duration(7));
+    }
+
+    #[test]
+    fn a_silent_thread_is_told_from_a_suspended_machine() {
+        let start = Time::from_millis(1_000_000);
+        let (first, second) = (Pulse::default(), Pulse::default());
+        first.beat(start);
+        second.beat(start);
+        let watch = Watch::new(vec![("first".to_owned(), first.clone()), ("second".to_owned(), second)], start);
+        let mut now = start;
+        for _ in 0..31 {
+            now = now + Duration::from_secs(1);
+            first.beat(now);
+            assert_eq!(watch.stalled(now).is_empty(), now.since(start) <= limits::SHARD_STALL);
+        }
+        assert_eq!(watch.stalled(now), ["second"]);
+        let resumed = now + Duration::from_hours(8);
+        assert!(watch.stalled(resumed).is_empty(), "nobody had a turn meanwhile");
     }
 
     #[test]
