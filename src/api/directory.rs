@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::store::configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite};
+use crate::store::configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, ObjectId};
 use crate::types::ids::KeyId;
 use crate::types::{Destination, DestinationId, Source, SourceId, Subscription, SubscriptionId, TenantId, Time};
 
@@ -31,6 +31,8 @@ pub struct Objects {
     pub subscriptions: BTreeMap<SubscriptionId, Rc<Subscription>>,
     /// Its API keys.
     pub keys: BTreeMap<KeyId, Rc<ApiKey>>,
+    /// Subscriptions that were deleted, each with the time, as long as the mark of it is stored.
+    pub deleted_subscriptions: BTreeMap<SubscriptionId, Time>,
     /// Since when its deliveries are paused.
     pub paused_since: Option<Time>,
     /// Since when everything of it goes.
@@ -103,6 +105,12 @@ impl Directory {
         self.tenant(tenant)?.subscriptions.get(&id)
     }
 
+    /// When a subscription of a tenant was deleted, if it was and is still remembered.
+    #[must_use]
+    pub fn subscription_deleted_at(&self, tenant: &TenantId, id: SubscriptionId) -> Option<Time> {
+        self.tenant(tenant)?.deleted_subscriptions.get(&id).copied()
+    }
+
     /// Whether an operator paused the tenant.
     #[must_use]
     pub fn is_paused(&self, tenant: &TenantId) -> bool {
@@ -140,8 +148,11 @@ impl Directory {
                 self.of(&tenant).keys.insert(key.id, Rc::new(key));
             }
             ConfigRecord::PausedTenant { tenant, since } => self.of(&tenant).paused_since = Some(since),
+            ConfigRecord::Deleted { tenant, object: ObjectId::Subscription(id), at } => {
+                self.of(&tenant).deleted_subscriptions.insert(id, at);
+            }
+            ConfigRecord::Deleted { object: ObjectId::Source(_) | ObjectId::Destination(_), .. } => {}
             ConfigRecord::ErasingTenant { tenant, since } => self.of(&tenant).erasing_since = Some(since),
-            ConfigRecord::Deleted { .. } => {}
         }
     }
 
@@ -163,13 +174,16 @@ impl Directory {
                 }
             }
             ConfigKey::PausedTenant(tenant) => self.of(tenant).paused_since = None,
+            ConfigKey::Deleted(tenant, ObjectId::Subscription(id)) => {
+                self.of(tenant).deleted_subscriptions.remove(id);
+            }
+            ConfigKey::Deleted(_, ObjectId::Source(_) | ObjectId::Destination(_)) => {}
             ConfigKey::ErasingTenant(tenant) => {
                 self.of(tenant).erasing_since = None;
                 if self.of(tenant).is_empty() {
                     self.tenants.remove(tenant);
                 }
             }
-            ConfigKey::Deleted(..) => {}
         }
     }
 }

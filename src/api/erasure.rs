@@ -4,6 +4,7 @@
 //! on; then, once no attempt of it is under way, its rows. A job that slept in the store until a far retry ends with its
 //! rows. What a producer sends for the tenant later makes it anew.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::runtime::{sleep, task};
@@ -107,6 +108,7 @@ async fn has_attempts(api: &Service, tenant: &TenantId) -> Result<bool, Problem>
             destination: None,
             event: None,
             event_type: None,
+            deleted: BTreeSet::new(),
         };
         let page = api.queries.deliveries(query).await?;
         if !page.items.is_empty() {

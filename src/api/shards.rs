@@ -5,12 +5,16 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::engine::{CircuitReport, Command, CommandResult, LaneReport, SettledItem, ShardReport};
+use uuid::Uuid;
+
+use crate::engine::{
+    CircuitReport, Command, CommandResult, JobQuestion, LaneReport, SettledItem, ShardReport, Standing,
+};
 use crate::shard;
 use crate::source::kafka::LaneBoard;
 use crate::telemetry::metrics::Snapshot;
 use crate::types::counters::LaneLevel;
-use crate::types::{ConfigChange, DestinationId, Event, ShardId, TenantId};
+use crate::types::{ConfigChange, DestinationId, Event, Sequence, ShardId, TenantId};
 
 /// A future that stays on the API's thread.
 pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -25,6 +29,10 @@ pub trait Shards {
     fn command<'a>(&'a self, tenant: &'a TenantId, command: Command) -> Local<'a, CommandResult>;
     /// Asks a destination's shard for its circuit.
     fn circuit<'a>(&'a self, tenant: &'a TenantId, destination: DestinationId) -> Local<'a, Option<CircuitReport>>;
+    /// Asks a tenant's shard how jobs that have not ended stand, in the order asked.
+    fn standings<'a>(&'a self, tenant: &'a TenantId, jobs: Vec<JobQuestion>) -> Local<'a, Vec<Standing>>;
+    /// Asks a tenant's shard for the number of an event whose id may not be written behind yet.
+    fn sequence_of<'a>(&'a self, tenant: &'a TenantId, id: Uuid) -> Local<'a, Option<Sequence>>;
     /// Asks every shard for its report.
     fn report(&self) -> Local<'_, Vec<ShardReport>>;
     /// Every lane of this process.
@@ -94,6 +102,14 @@ impl Shards for ProcessShards {
 
     fn circuit<'a>(&'a self, tenant: &'a TenantId, destination: DestinationId) -> Local<'a, Option<CircuitReport>> {
         Box::pin(self.shards.circuit(tenant, destination))
+    }
+
+    fn standings<'a>(&'a self, tenant: &'a TenantId, jobs: Vec<JobQuestion>) -> Local<'a, Vec<Standing>> {
+        Box::pin(self.shards.standings(tenant, jobs))
+    }
+
+    fn sequence_of<'a>(&'a self, tenant: &'a TenantId, id: Uuid) -> Local<'a, Option<Sequence>> {
+        Box::pin(self.shards.sequence_of(tenant, id))
     }
 
     fn report(&self) -> Local<'_, Vec<ShardReport>> {

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Arrival, CircuitReport, Command, CommandResult, SettledItem, ShardReport, Ticket};
+use uuid::Uuid;
+
+use crate::engine::{
+    Arrival, CircuitReport, Command, CommandResult, JobQuestion, SettledItem, ShardReport, Standing, Ticket,
+};
 use crate::runtime::channel::{Receiver, Sender, reply};
 use crate::types::subscription::DisabledReason;
-use crate::types::{ConfigChange, DestinationId, Event, ShardId, Slot, SubscriptionId, TenantId};
+use crate::types::{ConfigChange, DestinationId, Event, Sequence, ShardId, Slot, SubscriptionId, TenantId};
 
 /// What a shard is told over its inbox.
 #[derive(Debug)]
@@ -20,6 +24,10 @@ pub enum Message {
     Report(Sender<ShardReport>),
     /// One destination's circuit.
     Circuit(TenantId, DestinationId, Sender<Option<CircuitReport>>),
+    /// How jobs that have not ended stand, in the order asked.
+    Standings(Vec<JobQuestion>, Sender<Vec<Standing>>),
+    /// The number of a tenant's event, if its id is in memory.
+    SequenceOf(TenantId, Uuid, Sender<Option<Sequence>>),
     /// An event that another shard's lane read.
     Handover(Arrival),
     /// A record of this shard's lane is settled on another shard.
@@ -104,6 +112,24 @@ impl Shards {
         let (sender, receiver) = reply();
         let message = Message::Circuit(tenant.clone(), destination, sender);
         self.inbox(tenant).send_async(message).await.ok()?;
+        receiver.recv_async().await.ok().flatten()
+    }
+
+    /// How jobs of one tenant that have not ended stand, in the order asked; nothing is known of any of them while
+    /// the process is ending.
+    pub async fn standings(&self, tenant: &TenantId, jobs: Vec<JobQuestion>) -> Vec<Standing> {
+        let unknown = vec![Standing::Unknown; jobs.len()];
+        let (sender, receiver) = reply();
+        if self.inbox(tenant).send_async(Message::Standings(jobs, sender)).await.is_err() {
+            return unknown;
+        }
+        receiver.recv_async().await.unwrap_or(unknown)
+    }
+
+    /// The number of a tenant's event, if its id is in its shard's memory: it is at least until it is written behind.
+    pub async fn sequence_of(&self, tenant: &TenantId, id: Uuid) -> Option<Sequence> {
+        let (sender, receiver) = reply();
+        self.inbox(tenant).send_async(Message::SequenceOf(tenant.clone(), id, sender)).await.ok()?;
         receiver.recv_async().await.ok().flatten()
     }
 

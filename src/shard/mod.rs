@@ -9,6 +9,7 @@
 //! - [`handle`] is what the API holds of the shards.
 
 pub mod boot;
+mod disabled;
 pub mod handle;
 pub mod lanes;
 pub mod outbox;

@@ -2,6 +2,7 @@
 
 use futures_lite::future::or;
 
+use super::disabled::DisabledOutbox;
 use super::handle::{Disabled, Message};
 use super::lanes::LaneReaders;
 use super::outbox::Outbox;
@@ -54,9 +55,12 @@ pub struct Pump {
     finished: (Sender<Finished>, Receiver<Finished>),
     /// Attempts under way, to be cut when a shutdown's grace ends.
     under_way: std::collections::BTreeSet<JobToken>,
+    disabled: DisabledOutbox,
     requests: Replies<Vec<SettledItem>>,
     commands: Replies<CommandResult>,
     draining: bool,
+    /// The shutdown's grace is over.
+    cut: bool,
 }
 
 struct Finished {
@@ -86,9 +90,11 @@ impl Pump {
             lanes: LaneReaders::default(),
             finished: flume::unbounded(),
             under_way: std::collections::BTreeSet::new(),
+            disabled: DisabledOutbox::new(wiring.disabled.clone()),
             requests: Replies::default(),
             commands: Replies::default(),
             draining: false,
+            cut: false,
             wiring,
         }
     }
@@ -100,7 +106,8 @@ impl Pump {
             let now = self.wiring.clock.now();
             self.wiring.pulse.beat(now);
             let worked = self.turn(now);
-            if self.draining && self.engine.is_idle() {
+            let told = self.disabled.flush() || self.cut;
+            if self.draining && self.engine.is_idle() && told {
                 return;
             }
             if worked {
@@ -221,6 +228,12 @@ impl Pump {
             Message::Circuit(tenant, destination, reply) => {
                 let _ = reply.try_send(self.engine.circuit(&tenant, destination));
             }
+            Message::Standings(jobs, reply) => {
+                let _ = reply.try_send(self.engine.standings(&jobs, self.wiring.clock.now()));
+            }
+            Message::SequenceOf(tenant, id, reply) => {
+                let _ = reply.try_send(self.engine.sequence_of(&tenant, id));
+            }
             Message::Handover(arrival) => self.handle(Input::Arrival(arrival)),
             Message::Settled(ticket) => self.handle(Input::Settled(ticket)),
             Message::Drain => {
@@ -233,6 +246,7 @@ impl Pump {
 
     /// Cuts every attempt under way: the grace of a shutdown is over.
     fn interrupt(&mut self) {
+        self.cut = true;
         for token in std::mem::take(&mut self.under_way) {
             let outcome = AttemptOutcome {
                 ended_at: self.wiring.clock.now(),
@@ -258,9 +272,7 @@ impl Pump {
                 Output::ResumeLane(lane) => self.lanes.pause(lane, false),
                 Output::Disable { tenant, subscriptions, reason } => {
                     tracing::warn!(%tenant, count = subscriptions.len(), reason = reason.as_str(), "subscriptions disabled");
-                    // A full channel loses the record, not the effect: this shard keeps them disabled. After a
-                    // restart they are enabled again, until the next failure disables them.
-                    let _ = self.wiring.disabled.try_send(Disabled { tenant, subscriptions, reason });
+                    self.disabled.send(Disabled { tenant, subscriptions, reason });
                 }
                 Output::CommandDone(id, result) => self.commands.answer(id.0, result),
                 Output::Notice(notice) => log(&notice),

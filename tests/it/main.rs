@@ -27,3 +27,4 @@ mod startup;
 mod statuses;
 mod tenancy;
 mod tls;
+mod waiting;

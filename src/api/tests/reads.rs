@@ -1,7 +1,7 @@
 //! Lists and single reads over what the engine has stored, and retrying it.
 
 use super::*;
-use crate::engine::rows::NewJob;
+use crate::engine::rows::{NewJob, SlotRecord};
 use crate::engine::{Batch, BatchNumber, QuarantineRecord, Row, Unit};
 use crate::store::StoreEvent;
 use crate::types::{
@@ -134,6 +134,21 @@ fn events_are_pulled_in_order_of_arrival_without_end() {
         let foreign = newest.body["next_cursor"].as_str().expect("a cursor");
         let bad = hub.ask(&key, &format!("GET /v1/events?cursor={foreign}"), None).await;
         assert_eq!(bad.code(), (422, "bad_cursor"));
+    });
+}
+
+#[test]
+fn an_event_whose_id_is_only_in_its_shards_memory_is_found() {
+    with_hub(|hub| async move {
+        let key = filled(&hub).await;
+        let written = SlotRecord { low_water: Sequence(6), flushed: Sequence(6), due_bound: Time::ZERO };
+        submit(&hub, Unit::Slot(Slot::of(&tenant(), 64)), vec![Row::Slot(written)]).await;
+        let line = format!("GET /v1/events/{}", event(3).id);
+        assert_eq!(hub.ask(&key, &line, None).await.status, 404, "the store alone does not find it");
+        hub.notes.sequence.set(Some(Sequence(3)));
+        assert_eq!(hub.ask(&key, &line, None).await.body["sequence"], 3);
+        hub.notes.sequence.set(Some(Sequence(4)));
+        assert_eq!(hub.ask(&key, &line, None).await.status, 404, "a number of another event is not believed");
     });
 }
 

@@ -1,7 +1,7 @@
 //! `/v1/deliveries`, also as `/v1/delivery-attempts`: jobs, their attempts, and retrying them.
 
 use std::cell::Ref;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -12,10 +12,9 @@ use crate::api::problem::{Faults, Problem};
 use crate::api::router::event_uuid;
 use crate::api::service::Service;
 use crate::api::views::{DeliveryView, Waiting};
-use crate::engine::circuit::CircuitState;
-use crate::engine::{Command, CommandResult};
+use crate::engine::{Command, CommandResult, JobQuestion, Standing};
 use crate::store::embedded::{DeliveriesQuery, Delivery, JobStatus};
-use crate::types::{DeliveryId, DestinationId, JobKey, JobRecord, RunId, Sequence, TenantId, Time, Trigger};
+use crate::types::{DeliveryId, JobKey, JobRecord, RunId, Sequence, SubscriptionId, TenantId, Time, Trigger};
 
 use super::events::find;
 
@@ -25,25 +24,22 @@ const STATUSES: [&str; 5] = ["pending", "delivering", "delivered", "dead_lettere
 pub(super) struct Surroundings<'a> {
     directory: Ref<'a, Directory>,
     tenant: &'a TenantId,
-    open_circuits: BTreeSet<DestinationId>,
+    standings: BTreeMap<JobKey, Standing>,
     now: Time,
 }
 
 impl<'a> Surroundings<'a> {
-    /// Asks the shard for the circuits that pending jobs may wait for; to be dropped before the next await.
+    /// Asks the shard how the open ones of `jobs` stand; to be dropped before the next await.
     pub(super) async fn of_jobs(
         api: &'a Service,
         tenant: &'a TenantId,
         jobs: impl Iterator<Item = &JobRecord>,
     ) -> Self {
-        let mut open_circuits = targets(api, tenant, jobs);
-        for id in open_circuits.clone() {
-            let circuit = api.shards.circuit(tenant, id).await;
-            if circuit.is_none_or(|circuit| circuit.state == CircuitState::Closed) {
-                open_circuits.remove(&id);
-            }
-        }
-        Self { directory: api.writer.directory(), tenant, open_circuits, now: api.now() }
+        let open: Vec<JobQuestion> = jobs.filter(|job| job.end.is_none()).map(JobQuestion::from).collect();
+        let keys: Vec<JobKey> = open.iter().map(|job| job.key).collect();
+        let standings = if open.is_empty() { Vec::new() } else { api.shards.standings(tenant, open).await };
+        let standings = keys.into_iter().zip(standings).collect();
+        Self { directory: api.writer.directory(), tenant, standings, now: api.now() }
     }
 
     /// Those of one job.
@@ -51,24 +47,12 @@ impl<'a> Surroundings<'a> {
         let subscription = self.directory.subscription(self.tenant, job.subscription);
         Waiting {
             subscription: subscription.map(|subscription| &**subscription),
+            deleted_at: self.directory.subscription_deleted_at(self.tenant, job.subscription),
             paused: self.directory.is_paused(self.tenant),
-            circuit_open: self.open_circuits.contains(&target(&self.directory, self.tenant, job)),
+            standing: self.standings.get(&job.key).copied().unwrap_or(Standing::Unknown),
             now: self.now,
         }
     }
-}
-
-/// Where the jobs that are pending go now.
-fn targets<'a>(api: &Service, tenant: &TenantId, jobs: impl Iterator<Item = &'a JobRecord>) -> BTreeSet<DestinationId> {
-    let directory = api.writer.directory();
-    let pending = jobs.filter(|job| JobStatus::of(job) == JobStatus::Pending);
-    pending.map(|job| target(&directory, tenant, job)).collect()
-}
-
-/// Where a job goes now, which its subscription says; where it went at first if that is gone.
-fn target(directory: &Directory, tenant: &TenantId, job: &JobRecord) -> DestinationId {
-    let subscription = directory.subscription(tenant, job.subscription);
-    subscription.map_or(job.destination, |subscription| subscription.destination_id)
 }
 
 /// Jobs, newest event first.
@@ -95,6 +79,7 @@ pub async fn list(api: &Service, mut call: Call) -> Result<Answer, Problem> {
         destination: call.query.parsed("destination_id", "must be a destination's id, `dst_…`", &mut faults),
         event: None,
         event_type: call.query.text("event_type"),
+        deleted: deleted(api, &tenant),
     };
     call.check(faults)?;
     if let Some(id) = event {
@@ -169,6 +154,12 @@ async fn stored(api: &Service, tenant: &TenantId, id: DeliveryId) -> Result<(Del
     let delivery = api.queries.delivery(tenant.clone(), place).await?.ok_or_else(Problem::not_found)?;
     let named = DeliveryId::of(delivery.received_at, place.0, place.1) == id;
     if named { Ok((delivery, place)) } else { Err(Problem::not_found()) }
+}
+
+/// The tenant's deleted subscriptions: their jobs count as cancelled before each of them has ended.
+fn deleted(api: &Service, tenant: &TenantId) -> BTreeSet<SubscriptionId> {
+    let directory = api.writer.directory();
+    directory.tenant(tenant).map(|objects| objects.deleted_subscriptions.keys().copied().collect()).unwrap_or_default()
 }
 
 fn status(word: &str) -> Option<JobStatus> {

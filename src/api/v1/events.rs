@@ -80,11 +80,17 @@ async fn stored(api: &Service, tenant: &TenantId, id: Uuid) -> Result<FoldedEven
     find(api, tenant, id).await?.ok_or_else(Problem::not_found)
 }
 
-/// The event of an id.
+/// The event of an id: its owner knows it while the id is not written behind, and the store afterwards.
 ///
 /// # Errors
 /// 503 when the store is busy.
 pub(super) async fn find(api: &Service, tenant: &TenantId, id: Uuid) -> Result<Option<FoldedEvent>, Problem> {
+    if let Some(sequence) = api.shards.sequence_of(tenant, id).await
+        && let Some(event) = api.queries.event(tenant.clone(), sequence).await?
+        && event.logged.event.id == id
+    {
+        return Ok(Some(event));
+    }
     let mask = tenant_mask(&api.store.record().dedup_salt, tenant);
     let place = IdPlace { minute: bucket_minute(id), key: dedup_key(mask, id) };
     Ok(api.queries.event_by_id(tenant.clone(), id, place).await?)

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::engine::rows::LoggedEvent;
+use crate::engine::{Standing, WaitingFor};
 use crate::store::embedded::Delivery;
 use crate::types::{
     AttemptRecord, DeliveryId, DestinationId, End, Event, JobRecord, Subscription, SubscriptionId, Time,
@@ -10,17 +11,54 @@ use crate::types::{
 
 use super::{HeaderView, text_or_base64};
 
-/// What is known of a pending job's surroundings when it is shown.
+/// What is known of an open job's surroundings when it is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
     /// The job's subscription, unless it was deleted.
     pub subscription: Option<&'a Subscription>,
+    /// When the subscription was deleted, if it was: its jobs end as cancelled, some a while later.
+    pub deleted_at: Option<Time>,
     /// The tenant is paused.
     pub paused: bool,
-    /// The destination's circuit is not closed.
-    pub circuit_open: bool,
+    /// What the shard says.
+    pub standing: Standing,
     /// The moment of the answer.
     pub now: Time,
+}
+
+impl Waiting<'_> {
+    /// How a job ended; one of a deleted subscription has, unless an attempt is still on its way.
+    fn end(&self, job: &JobRecord) -> Option<(End, Time)> {
+        let claimed = job.open_claim.is_some() || self.standing == Standing::InFlight;
+        let cancelled = self.deleted_at.filter(|_| !claimed).map(|at| (End::Cancelled, at));
+        job.end.or(cancelled)
+    }
+
+    /// The status of a job in the API.
+    fn status(&self, job: &JobRecord) -> &'static str {
+        match (self.end(job), &job.open_claim) {
+            (Some((end, _)), _) => end.as_str(),
+            (None, Some(_)) => "delivering",
+            (None, None) => "pending",
+        }
+    }
+
+    /// What a pending job waits for: its shard's word, or what can be told without it.
+    fn reason(&self, job: &JobRecord) -> Option<WaitingFor> {
+        if self.end(job).is_some() || job.open_claim.is_some() {
+            return None;
+        }
+        match self.standing {
+            Standing::InFlight => None,
+            Standing::Waiting(reason) => Some(reason),
+            Standing::Unknown if self.paused => Some(WaitingFor::Paused),
+            Standing::Unknown => match self.subscription {
+                Some(subscription) if !subscription.enabled => Some(WaitingFor::Disabled),
+                Some(subscription) if !subscription.is_live() => Some(WaitingFor::Unverified),
+                Some(_) | None => job.next_at.filter(|at| *at > self.now).map(|_| WaitingFor::Retry),
+            },
+        }
+    }
 }
 
 /// The event that a job carries, as far as its view names it.
@@ -81,35 +119,26 @@ pub fn delivery_id(event: &Event, job: &JobRecord) -> DeliveryId {
     DeliveryId::of(event.received_at, job.key.sequence, job.key.ordinal)
 }
 
-/// The status of a job in the API.
-#[must_use]
-pub const fn status(job: &JobRecord) -> &'static str {
-    match (&job.end, &job.open_claim) {
-        (Some((end, _)), _) => end.as_str(),
-        (None, Some(_)) => "delivering",
-        (None, None) => "pending",
-    }
-}
-
 impl<'a> DeliveryView<'a> {
     /// The view, as lists show it.
     #[must_use]
     pub fn of(event: impl Into<Carried<'a>>, job: &JobRecord, waiting: &Waiting<'_>) -> Self {
         let Carried { event_id, event_type, received_at } = event.into();
+        let end = waiting.end(job);
         Self {
             id: DeliveryId::of(received_at, job.key.sequence, job.key.ordinal),
             event_id,
             event_type,
             subscription_id: job.subscription,
             destination_id: job.destination,
-            status: status(job),
+            status: waiting.status(job),
             reason: reason(job),
             attempt_count: job.attempts,
-            next_attempt_at: job.next_at.filter(|_| job.end.is_none()).map(|at| at.to_rfc3339()),
+            next_attempt_at: job.next_at.filter(|_| end.is_none()).map(|at| at.to_rfc3339()),
             trigger: job.trigger.as_str(),
-            waiting_for: waiting_for(job, waiting),
+            waiting_for: waiting.reason(job).map(WaitingFor::as_str),
             created_at: job.created_at.to_rfc3339(),
-            ended_at: job.end.map(|(_, at)| at.to_rfc3339()),
+            ended_at: end.map(|(_, at)| at.to_rfc3339()),
             last_status: job.last_status,
             last_error_kind: job.last_error_kind.map(|kind| kind.as_str()),
             attempts: None,
@@ -128,22 +157,6 @@ fn reason(job: &JobRecord) -> Option<&'static str> {
     match job.end {
         Some((End::DeadLettered(reason), _)) => Some(reason.as_str()),
         Some((End::Delivered | End::Cancelled, _)) | None => None,
-    }
-}
-
-/// What a pending job waits for, as far as it can be told from outside its shard.
-fn waiting_for(job: &JobRecord, waiting: &Waiting<'_>) -> Option<&'static str> {
-    if job.end.is_some() || job.open_claim.is_some() {
-        return None;
-    }
-    if waiting.paused {
-        return Some("paused");
-    }
-    match waiting.subscription {
-        Some(subscription) if !subscription.enabled => Some("disabled"),
-        Some(subscription) if !subscription.is_live() => Some("unverified"),
-        Some(_) | None if waiting.circuit_open => Some("circuit"),
-        Some(_) | None => job.next_at.filter(|at| *at > waiting.now).map(|_| "retry"),
     }
 }
 
@@ -259,7 +272,8 @@ mod tests {
     use crate::types::{AttemptId, AttemptOutcome, ClaimRecord, Duration, EndReason, ErrorKind};
     use serde_json::json;
 
-    const NOTHING: Waiting<'static> = Waiting { subscription: None, paused: false, circuit_open: false, now: AT };
+    const NOTHING: Waiting<'static> =
+        Waiting { subscription: None, deleted_at: None, paused: false, standing: Standing::Unknown, now: AT };
 
     fn claim() -> ClaimRecord {
         let attempt = AttemptId(uuid::Uuid::nil());
@@ -285,14 +299,31 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_job_is_told_in_order_of_weight() {
+    fn the_shard_has_the_first_word_on_what_a_job_waits_for() {
         let record = job(0);
-        assert_eq!(waiting_for(&record, &NOTHING), None);
-        assert_eq!(waiting_for(&record, &Waiting { circuit_open: true, ..NOTHING }), Some("circuit"));
-        assert_eq!(waiting_for(&record, &Waiting { circuit_open: true, paused: true, ..NOTHING }), Some("paused"));
+        assert_eq!(NOTHING.reason(&record), None);
+        let asked = Waiting { standing: Standing::Waiting(WaitingFor::Order), paused: true, ..NOTHING };
+        assert_eq!(asked.reason(&record), Some(WaitingFor::Order));
+        let paused = Waiting { paused: true, ..NOTHING };
+        assert_eq!(paused.reason(&record), Some(WaitingFor::Paused));
+        assert_eq!(Waiting { standing: Standing::InFlight, ..paused }.reason(&record), None);
         let claimed = JobRecord { open_claim: Some(claim()), ..record };
-        assert_eq!(waiting_for(&claimed, &Waiting { paused: true, ..NOTHING }), None);
-        assert_eq!(status(&claimed), "delivering");
+        assert_eq!((paused.reason(&claimed), paused.status(&claimed)), (None, "delivering"));
+    }
+
+    #[test]
+    fn a_job_of_a_deleted_subscription_is_cancelled_unless_an_attempt_is_on_its_way() {
+        let record = JobRecord { next_at: Some(AT + Duration::from_secs(60)), ..job(0) };
+        let deleted = Waiting { deleted_at: Some(AT), ..NOTHING };
+        let logged = logged(vec![record.clone()]);
+        let view = serde_json::to_value(DeliveryView::of(&logged.event, &record, &deleted)).expect("JSON");
+        assert_eq!((&view["status"], &view["ended_at"]), (&json!("cancelled"), &json!(AT.to_rfc3339())));
+        assert!(view.get("waiting_for").is_none() && view.get("next_attempt_at").is_none(), "{view}");
+        let claimed = JobRecord { open_claim: Some(claim()), ..record.clone() };
+        assert_eq!(deleted.status(&claimed), "delivering");
+        assert_eq!(Waiting { standing: Standing::InFlight, ..deleted }.status(&record), "pending");
+        let delivered = JobRecord { end: Some((End::Delivered, AT)), ..record };
+        assert_eq!(deleted.status(&delivered), "delivered");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! - The hub decides where to begin ([`start`]); the client never resets an offset by itself.
 //! - A lane number is used for one assignment and never again; what a shard says of a revoked lane is ignored.
 //! - Errors are waited out for ever; a fatal one makes a new client.
-//! - A group has one embedded hub ([`ownership`]): one that finds another there ends before it reads anything.
+//! - A group has one embedded hub (`ownership`): one that finds another there ends before it reads anything.
 
 mod board;
 mod client;

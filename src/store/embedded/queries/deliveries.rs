@@ -1,5 +1,7 @@
 //! Deliveries: the jobs of a tenant's events, newest event first, and one job with its attempts.
 
+use std::collections::BTreeSet;
+
 use super::super::read::folded_event;
 use super::super::tables::Tables;
 use super::super::walk::{Direction, Walk};
@@ -37,6 +39,8 @@ pub struct DeliveriesQuery {
     pub event: Option<Sequence>,
     /// The event key.
     pub event_type: Option<String>,
+    /// Subscriptions that were deleted: their waiting jobs count as cancelled.
+    pub deleted: BTreeSet<SubscriptionId>,
 }
 
 /// How a job stands, as far as the store knows.
@@ -196,10 +200,21 @@ fn attempts(tables: &Tables, tenant: &TenantId, job: JobKey) -> Result<Vec<Attem
 }
 
 impl DeliveriesQuery {
+    fn status_of(&self, job: &JobRecord) -> JobStatus {
+        match JobStatus::of(job) {
+            JobStatus::Pending if self.deleted.contains(&job.subscription) => JobStatus::Cancelled,
+            status @ (JobStatus::Pending
+            | JobStatus::Delivering
+            | JobStatus::Delivered
+            | JobStatus::DeadLettered
+            | JobStatus::Cancelled) => status,
+        }
+    }
+
     fn wants(&self, event: &FoldedEvent, job: &JobRecord) -> bool {
         self.from.is_none_or(|from| job.created_at >= from)
             && self.to.is_none_or(|to| job.created_at < to)
-            && self.status.is_none_or(|status| JobStatus::of(job) == status)
+            && self.status.is_none_or(|status| self.status_of(job) == status)
             && self.subscription.is_none_or(|id| job.subscription == id)
             && self.destination.is_none_or(|id| job.destination == id)
             && self.event_type.as_deref().is_none_or(|key| *event.logged.event.key == *key)

@@ -1,5 +1,6 @@
 //! Lists: order, filters, cursors, and the wall between tenants.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use uuid::Uuid;
@@ -57,6 +58,7 @@ fn deliveries_of(name: &str) -> DeliveriesQuery {
         destination: None,
         event: None,
         event_type: None,
+        deleted: BTreeSet::new(),
     }
 }
 
@@ -180,6 +182,10 @@ fn deliveries_are_listed_newest_first_and_filtered_by_status() {
     assert_eq!(pages(one), [(4, 1), (4, 0)]);
     let subscription = Some(SubscriptionId(Uuid::from_u128(2)));
     assert_eq!(pages(DeliveriesQuery { subscription, ..deliveries_of("acme") }).len(), 8);
+    let deleted = |wanted| DeliveriesQuery { deleted: subscription.into_iter().collect(), ..status(wanted) };
+    let (waiting, ended) = (pages(deleted(JobStatus::Pending)), pages(deleted(JobStatus::Cancelled)));
+    assert_eq!(waiting.len() + ended.len(), 8, "a waiting job of a deleted subscription counts as cancelled");
+    assert!(ended.len() > 1, "{ended:?}");
 }
 
 #[test]
