@@ -1,11 +1,11 @@
 //! Deadlines of jobs that wait on disk behind a queue which nothing is read into.
 
 use streaming_hub::engine::Bounds;
-use streaming_hub::types::destination::{CircuitSettings, Destination, Ordering};
+use streaming_hub::types::destination::{Destination, Ordering};
 use streaming_hub::types::subscription::Subscription;
 use streaming_hub::types::{Duration, End, EndReason, RetryPolicy, limits};
 
-use crate::stage::{Stage, destination, status, subscription};
+use crate::stage::{Stage, destination, subscription};
 
 const EVENTS: usize = 120;
 const HELD: u128 = 2;
@@ -16,9 +16,8 @@ fn crowded() -> Stage {
     let mut stage = Stage::new(bounds);
     stage.pipeline(Destination { ordering: Ordering::Parallel, ..destination("acme", 1) });
     stage.publish_many("acme", 40);
-    let circuit = CircuitSettings { threshold: 1, ..CircuitSettings::default() };
     let retry = RetryPolicy::Fixed { intervals_s: vec![60], max_retries: 3 };
-    stage.pipeline(Destination { max_in_flight: 1, circuit, retry, ..destination("acme", HELD) });
+    stage.pipeline(Destination { max_in_flight: 1, retry, ..destination("acme", HELD) });
     stage.publish_many("acme", EVENTS);
     stage
 }
@@ -40,25 +39,4 @@ fn jobs_on_disk_of_a_disabled_subscription_expire_within_minutes_of_their_deadli
     stage.pass(Duration::from_secs(150));
     let open = stage.ends(HELD).iter().filter(|end| end.is_none()).count();
     assert_eq!(open, 0, "after a restart nothing of it is left open");
-}
-
-#[test]
-fn jobs_on_disk_behind_an_open_circuit_end_as_such() {
-    let mut stage = crowded();
-    let probe = |stage: &mut Stage| {
-        let to_held = |sent: &streaming_hub::engine::Dispatch| sent.destination.id.0.as_u128() == HELD;
-        let last = stage.sent.iter().rposition(to_held).expect("an attempt");
-        stage.answer(last, status(500));
-    };
-    probe(&mut stage);
-    let mut answered = stage.sent.len();
-    for _ in 0..(25 * 60) {
-        stage.pass(Duration::from_secs(60));
-        if stage.sent.len() > answered {
-            answered = stage.sent.len();
-            probe(&mut stage);
-        }
-    }
-    let late = ended(&stage, EndReason::CircuitOpen);
-    assert!(late >= EVENTS - 20, "{late} ended, an hour after the deadline");
 }
