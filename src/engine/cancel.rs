@@ -70,7 +70,7 @@ impl Shard {
         let Some((subscription, tenant, from, to)) = next else { return };
         self.slot(slot).cancellations.reading = true;
         let tenant = self.tenants[tenant].id.clone();
-        let wanted = vec![Wanted { subscription, from }];
+        let wanted = Wanted::from([(subscription, from)]);
         let read = Read::Queue { slot, tenant, from, to, wanted, bytes_max: limits::LOG_PAGE_BYTES };
         self.ask(Asked::Cancel(slot, subscription), read);
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::arena::Handle;
 use super::circuit::CircuitState;
-use super::rows::{LoggedEvent, Read, Row};
+use super::rows::{LoggedEvent, Read, Row, Wanted};
 use super::shard::{Asked, Shard};
 use super::slot::SlotPhase;
 use super::subscriber::Subscriber;
@@ -79,7 +79,7 @@ impl Shard {
             self.subscribers[handle].refilling = true;
             self.slot(slot).overdue.reading = true;
             let tenant = self.tenants[tenant].id.clone();
-            let (from, wanted) = (overflow.next_read, vec![self.wanted(handle)]);
+            let (from, wanted) = (overflow.next_read, Wanted::from([self.wanted(handle)]));
             let read = Read::Queue { slot, tenant, from, to, wanted, bytes_max: limits::LOG_PAGE_BYTES };
             self.ask(Asked::Overdue(slot, handle), read);
             return;

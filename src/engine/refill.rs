@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::arena::Handle;
 use super::job::{Class, Cover};
 use super::load::Logged;
-use super::rows::{LoggedEvent, Read, Row, Wanted};
+use super::rows::{LoggedEvent, Read, Row};
 use super::shard::{Asked, Shard};
 use super::slot::SlotPhase;
 use super::subscriber::{Overflow, Subscriber};
@@ -151,11 +151,11 @@ impl Shard {
         self.tenants[tenant].overflowing.iter().copied().filter(rides).collect()
     }
 
-    /// The subscription's jobs that were not read yet.
-    pub(super) fn wanted(&self, handle: Handle<Subscriber>) -> Wanted {
+    /// The subscription and the first event that was not read for it yet.
+    pub(super) fn wanted(&self, handle: Handle<Subscriber>) -> (SubscriptionId, Sequence) {
         let subscriber = &self.subscribers[handle];
         let from = subscriber.overflow.map_or(Sequence(u64::MAX), |overflow| overflow.next_read);
-        Wanted { subscription: subscriber.subscription.id, from }
+        (subscriber.subscription.id, from)
     }
 
     /// More of the log is durable: queues whose next jobs were on their way may be read.

@@ -3,6 +3,7 @@
 //! Rows are monotone: attempts are only added, and of two ends the stronger stands
 //! ([`crate::types::End::stronger`]), so a batch written twice or late undoes nothing.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::types::{
@@ -230,20 +231,28 @@ impl Default for CircuitRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadId(pub u64);
 
-/// A subscription whose jobs are wanted, from this event on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Whose jobs.
-    pub subscription: SubscriptionId,
-    /// Its first event of interest.
-    pub from: Sequence,
-}
+/// The subscriptions whose jobs are wanted, each with its first event of interest. A tenant may have a thousand, and
+/// an event a job for each: they are looked up, not looked through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted(BTreeMap<SubscriptionId, Sequence>);
 
 impl Wanted {
     /// Whether an event with such a job is of interest.
     #[must_use]
     pub fn is_met(&self, sequence: Sequence, subscription: SubscriptionId) -> bool {
-        self.subscription == subscription && sequence >= self.from
+        self.0.get(&subscription).is_some_and(|from| sequence >= *from)
+    }
+}
+
+impl<const N: usize> From<[(SubscriptionId, Sequence); N]> for Wanted {
+    fn from(pairs: [(SubscriptionId, Sequence); N]) -> Self {
+        Self(pairs.into())
+    }
+}
+
+impl FromIterator<(SubscriptionId, Sequence)> for Wanted {
+    fn from_iter<I: IntoIterator<Item = (SubscriptionId, Sequence)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
     }
 }
 
@@ -273,7 +282,7 @@ pub enum Read {
         /// The highest sequence wanted.
         to: Sequence,
         /// Only events with a job for one of these need to be returned.
-        wanted: Vec<Wanted>,
+        wanted: Wanted,
         /// The page ends at the event with which it has so many bytes, or sooner.
         bytes_max: usize,
     },

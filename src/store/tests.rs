@@ -189,7 +189,7 @@ fn a_queue_page_says_how_far_it_looked<S: Subject>(store: &mut S) {
         tenant: tenant("acme"),
         from: Sequence(5),
         to: Sequence(12),
-        wanted: vec![Wanted { subscription: SubscriptionId(Uuid::from_u128(2)), from: Sequence(7) }],
+        wanted: Wanted::from([(SubscriptionId(Uuid::from_u128(2)), Sequence(7))]),
         bytes_max: limits::LOG_PAGE_BYTES,
     };
     let ReadAnswer::Queue { events, scanned_to } = store.answer(read) else { panic!("a queue page") };

@@ -98,7 +98,7 @@ fn read_queue(
     slot: Slot,
     tenant: &TenantId,
     (from, to): (Sequence, Sequence),
-    wanted: &[Wanted],
+    wanted: &Wanted,
     bytes_max: usize,
 ) -> Result<ReadAnswer, StoreError> {
     let end = Sequence(to.0.saturating_add(1));
@@ -106,7 +106,7 @@ fn read_queue(
     let mut events: Vec<LoggedEvent> = Vec::new();
     let (mut taken_bytes, mut looked_at) = (0, 0);
     while let Some(met) = walk.next_event()? {
-        let is_met = |job: &JobRecord| wanted.iter().any(|wanted| wanted.is_met(met.sequence, job.subscription));
+        let is_met = |job: &JobRecord| wanted.is_met(met.sequence, job.subscription);
         if let Some(event) = met.event.filter(|event| event.logged.jobs.iter().any(is_met)) {
             let (logged, size) = copies::with_payload_if_open(tables, slot, event)?;
             taken_bytes += logged.event.weight();

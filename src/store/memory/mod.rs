@@ -305,7 +305,7 @@ mod tests {
             tenant: tenant("a"),
             from: Sequence(from),
             to: Sequence(9),
-            wanted: vec![Wanted { subscription: subscription(1), from: Sequence(from) }],
+            wanted: Wanted::from([(subscription(1), Sequence(from))]),
             bytes_max: usize::MAX,
         };
         let ReadAnswer::Queue { events, scanned_to } = store.answer(&read(1)) else { panic!("a queue was asked for") };

@@ -151,7 +151,7 @@ impl SlotRows {
         &self,
         tenant: &TenantId,
         range: RangeInclusive<Sequence>,
-        wanted: &[Wanted],
+        wanted: &Wanted,
         pages: Pages,
     ) -> ReadAnswer {
         let mut page = Page::new(pages);
@@ -163,7 +163,7 @@ impl SlotRows {
                 return ReadAnswer::Queue { scanned_to: *sequence, events: page.events };
             }
             let mut made = rows.jobs.values().filter_map(|job| job.made);
-            let is_met = made.any(|made| wanted.iter().any(|wanted| wanted.is_met(place.1, made.subscription)));
+            let is_met = made.any(|made| wanted.is_met(place.1, made.subscription));
             page.look_at(place, if is_met { self.logged(place) } else { None });
         }
         ReadAnswer::Queue { events: page.events, scanned_to: *range.end() }

@@ -61,7 +61,7 @@ fn one_event(opened: &mut Opened) -> LoggedEvent {
 
 fn queued(opened: &mut Opened) -> Vec<LoggedEvent> {
     let (from, to) = (Sequence(1), Sequence(9));
-    let wanted = vec![Wanted { subscription: SubscriptionId(Uuid::from_u128(1)), from }];
+    let wanted = Wanted::from([(SubscriptionId(Uuid::from_u128(1)), from)]);
     let read = Read::Queue { slot: SLOT, tenant: tenant("acme"), from, to, wanted, bytes_max: usize::MAX };
     let ReadAnswer::Queue { events, .. } = opened.answer(read) else { panic!("a queue page") };
     events
