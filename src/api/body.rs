@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
@@ -84,26 +84,23 @@ impl Drop for Share<'_> {
     }
 }
 
+/// The body in memory of exactly its size: a frame is a part of the connection's read buffer, and an event that
+/// kept one would keep all of that.
 async fn collect(body: &mut Incoming, limit: usize, share: &mut Share<'_>) -> Result<Bytes, Problem> {
-    let mut first = Bytes::new();
-    let mut whole = BytesMut::new();
+    let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::new(400, "malformed_body", "the body is malformed or breaks off"))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + whole.len() + data.len() > limit {
+        if whole.len() + data.len() > limit {
             return Err(too_large(limit));
         }
         share.grow(data.len())?;
-        if first.is_empty() && whole.is_empty() {
-            first = data;
-            continue;
-        }
-        if !first.is_empty() {
-            whole.extend_from_slice(&std::mem::take(&mut first));
+        if whole.is_empty() {
+            whole.reserve_exact(data.len());
         }
         whole.extend_from_slice(&data);
     }
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(Bytes::from(whole.into_boxed_slice()))
 }
 
 /// Reads and drops some of a refused body, so that its sender gets to read the answer.
