@@ -62,10 +62,10 @@ fn fold(rows: &[EncodedBatch]) -> usize {
 }
 
 pub fn bench(criterion: &mut Criterion) {
-    let (arrived, attempted) = (batch(event_row()), batch(attempt_row()));
+    let (arrived, attempted) = ([batch(event_row())], [batch(attempt_row())]);
     criterion.bench_function("codec/encode_event_1KiB", |bencher| bencher.iter(|| encode(black_box(&arrived))));
     criterion.bench_function("codec/encode_attempt", |bencher| bencher.iter(|| encode(black_box(&attempted))));
-    let rows = [encode(&arrived).2, encode(&attempted).2];
+    let rows = [encode(&arrived), encode(&attempted)];
     assert_eq!(fold(&rows), 1);
     criterion.bench_function("codec/fold_event_and_attempt", |bencher| bencher.iter(|| fold(black_box(&rows))));
 }

@@ -193,8 +193,13 @@ impl Pump {
 
     fn take_store_event(&mut self, event: StoreEvent) {
         match event {
-            StoreEvent::Committed(unit, number) => self.handle(Input::Committed(unit, number)),
-            StoreEvent::Refused(unit, number) => self.handle(Input::Refused(unit, number, Refusal::Unavailable)),
+            StoreEvent::Committed(batches) => {
+                batches.into_iter().for_each(|(unit, number)| self.handle(Input::Committed(unit, number)));
+            }
+            StoreEvent::Refused(batches) => {
+                let refused = |(unit, number)| Input::Refused(unit, number, Refusal::Unavailable);
+                batches.into_iter().for_each(|batch| self.handle(refused(batch)));
+            }
             StoreEvent::Loaded(read, answer) => self.handle(Input::Loaded(read, *answer)),
         }
     }
@@ -258,11 +263,12 @@ impl Pump {
         }
     }
 
-    /// Does what the engine wants.
+    /// Does what the engine wants. All batches of a turn go to the store as one.
     fn carry_out(&mut self) {
+        let mut batches = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Commit(batch) => self.wiring.store.submit(self.wiring.shard, &batch),
+                Output::Commit(batch) => batches.push(batch),
                 Output::Read(id, read) => self.wiring.store.read(self.wiring.shard, id, read),
                 Output::Dispatch(dispatch) => self.dispatch(dispatch),
                 Output::Settled(settled) => self.settled(settled),
@@ -277,6 +283,9 @@ impl Pump {
                 Output::CommandDone(id, result) => self.commands.answer(id.0, result),
                 Output::Notice(notice) => log(&notice),
             }
+        }
+        if !batches.is_empty() {
+            self.wiring.store.submit(self.wiring.shard, &batches);
         }
     }
 

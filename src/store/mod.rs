@@ -1,6 +1,6 @@
 //! The store: makes a shard's batches durable, reads them back, and keeps configuration.
 //!
-//! The contract, as the shell sees it. A shard hands over a [`crate::engine::Batch`] with
+//! The contract, as the shell sees it. A shard hands over its [`crate::engine::Batch`]es with
 //! [`Embedded::submit`] and a [`crate::engine::Read`] with [`Embedded::read`]; both return at once. What became
 //! of them comes back on the shard's channel as [`StoreEvent`]s. Batches of one unit become durable in the
 //! order submitted; an answer reflects every batch whose [`StoreEvent::Committed`] was sent before. The API
@@ -38,10 +38,10 @@ pub use seal::Kek;
 /// What the store tells a shard.
 #[derive(Debug)]
 pub enum StoreEvent {
-    /// This batch is durable.
-    Committed(Unit, BatchNumber),
-    /// This batch was not stored, or its fate is unknown.
-    Refused(Unit, BatchNumber),
+    /// These batches are durable.
+    Committed(Vec<(Unit, BatchNumber)>),
+    /// These batches were not stored, or their fate is unknown.
+    Refused(Vec<(Unit, BatchNumber)>),
     /// The answer to a read.
     Loaded(ReadId, Box<ReadAnswer>),
 }

@@ -101,7 +101,7 @@ async fn filled(hub: &Hub) -> String {
 }
 
 async fn submit(hub: &Hub, unit: Unit, rows: Vec<Row>) {
-    hub.store.submit(ShardId(0), &Batch { unit, number: BatchNumber(1), rows: rows.into() });
+    hub.store.submit(ShardId(0), &[Batch { unit, number: BatchNumber(1), rows: rows.into() }]);
     let told = hub.store.events(ShardId(0)).recv_async().await;
     assert!(matches!(told, Ok(StoreEvent::Committed(..))), "{told:?}");
 }

@@ -1,11 +1,11 @@
-//! What a batch of the engine becomes: rows of bytes per table, in one buffer, ready to travel to another thread.
+//! What batches of the engine become: rows of bytes per table, in one buffer, ready to travel to another thread.
 
 use std::ops::Range;
 
 use super::key::{self, LogPart, StateKind};
 use super::{dead_letter, destination, event, ids, job, lane, overflow, quarantine, slot};
 use crate::engine::QuarantineRecord;
-use crate::engine::rows::{Batch, BatchNumber, DestinationRecord, NewJob, Row, Unit};
+use crate::engine::rows::{Batch, DestinationRecord, NewJob, Row, Unit};
 use crate::types::{
     AttemptRecord, ClaimRecord, DestinationId, End, Event, JobKey, JobRecord, Sequence, Slot, SubscriptionId, TenantId,
     Time,
@@ -34,7 +34,7 @@ pub enum Table {
     Configuration,
 }
 
-/// The events of a batch: the first one's minute and number.
+/// The events of a slot's batch: the first one's minute and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrivals {
     /// Where.
@@ -50,7 +50,7 @@ pub struct Arrivals {
 pub struct EncodedBatch {
     bytes: Vec<u8>,
     rows: Vec<EncodedRow>,
-    arrivals: Option<Arrivals>,
+    arrivals: Vec<Arrivals>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,19 +61,20 @@ struct EncodedRow {
     value: Option<Range<usize>>,
 }
 
-/// Encodes `batch`, on the thread that owns it.
+/// Encodes batches of different units as one, on the thread that owns them.
 #[must_use]
-pub fn encode(batch: &Batch) -> (Unit, BatchNumber, EncodedBatch) {
-    let bytes = batch.rows.iter().map(room_for).sum();
+pub fn encode(batches: &[Batch]) -> EncodedBatch {
+    let rows = || batches.iter().flat_map(|batch| batch.rows.iter());
+    let count = rows().count();
     let mut encoded = EncodedBatch {
-        bytes: Vec::with_capacity(bytes),
-        rows: Vec::with_capacity(batch.rows.len() + batch.rows.len() / 8),
-        arrivals: None,
+        bytes: Vec::with_capacity(rows().map(room_for).sum()),
+        rows: Vec::with_capacity(count + count / 8),
+        arrivals: Vec::new(),
     };
-    for row in batch.rows.iter() {
-        encoded.put_row(batch.unit, row);
+    for batch in batches {
+        batch.rows.iter().for_each(|row| encoded.put_row(batch.unit, row));
     }
-    (batch.unit, batch.number, encoded)
+    encoded
 }
 
 /// About what a row takes, rather more than less: a buffer that grows step by step is copied each time.
@@ -91,10 +92,10 @@ impl EncodedBatch {
         })
     }
 
-    /// Its first event, if it has any.
+    /// The first event of each slot that has any.
     #[must_use]
-    pub const fn arrivals(&self) -> Option<Arrivals> {
-        self.arrivals
+    pub fn arrivals(&self) -> &[Arrivals] {
+        &self.arrivals
     }
 
     /// The number of rows.
@@ -175,7 +176,9 @@ impl EncodedBatch {
 
     fn put_event(&mut self, slot: Slot, event: &Event, jobs: &[NewJob]) {
         let minute = event.received_at.as_minutes();
-        self.arrivals.get_or_insert(Arrivals { slot, minute, first: event.sequence });
+        if self.arrivals.last().is_none_or(|last| last.slot != slot) {
+            self.arrivals.push(Arrivals { slot, minute, first: event.sequence });
+        }
         self.put_with(
             Table::Log,
             |out| key::put_log(out, slot, &event.tenant, event.sequence, LogPart::Event),
@@ -286,6 +289,7 @@ mod tests {
 
     use super::super::samples;
     use super::*;
+    use crate::engine::rows::BatchNumber;
 
     #[test]
     fn rows_keep_their_order_and_removals_have_no_value() {
@@ -297,10 +301,11 @@ mod tests {
             Row::Overflow { tenant, subscription, cursor: None },
         ];
         let batch = Batch { unit: Unit::Slot(Slot(3)), number: BatchNumber(1), rows: Rc::new(rows) };
-        let (unit, number, encoded) = encode(&batch);
-        assert_eq!((unit, number, encoded.len()), (Unit::Slot(Slot(3)), BatchNumber(1), 2));
-        assert_eq!(encoded.arrivals().map(|a| (a.slot, a.first)), Some((Slot(3), Sequence(7))));
+        let other = Batch { unit: Unit::Slot(Slot(4)), number: BatchNumber(1), rows: Rc::clone(&batch.rows) };
+        let encoded = encode(&[batch, other]);
+        let arrivals: Vec<_> = encoded.arrivals().iter().map(|arrivals| (arrivals.slot, arrivals.first)).collect();
+        assert_eq!(arrivals, [(Slot(3), Sequence(7)), (Slot(4), Sequence(7))]);
         let rows: Vec<_> = encoded.rows().map(|(table, _, value)| (table, value.is_some())).collect();
-        assert_eq!(rows, [(Table::Log, true), (Table::State, false)]);
+        assert_eq!(rows, [(Table::Log, true), (Table::State, false), (Table::Log, true), (Table::State, false)]);
     }
 }

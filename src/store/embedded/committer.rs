@@ -26,8 +26,8 @@ pub struct Submission {
 /// Whom to tell once rows are durable.
 #[derive(Debug)]
 pub enum Done {
-    /// A shard, about its batch.
-    Shard(flume::Sender<StoreEvent>, Unit, BatchNumber),
+    /// A shard, about its batches.
+    Shard(flume::Sender<StoreEvent>, Vec<(Unit, BatchNumber)>),
     /// Somebody who waits for this one write.
     Waiter(flume::Sender<()>),
 }
@@ -79,8 +79,8 @@ impl Committer {
 
     fn commit(&mut self, group: &[Submission]) -> fjall::Result<()> {
         let mut marks = EncodedBatch::default();
-        for arrivals in group.iter().filter_map(|submission| submission.batch.arrivals()) {
-            self.mark(arrivals, &mut marks)?;
+        for arrivals in group.iter().flat_map(|submission| submission.batch.arrivals()) {
+            self.mark(*arrivals, &mut marks)?;
         }
         write(&self.tables, group.iter().map(|submission| &submission.batch).chain([&marks]))
     }
@@ -107,7 +107,7 @@ impl Done {
     fn tell(self) {
         // A receiver that is gone needs no answer: its shard or its request has ended.
         match self {
-            Self::Shard(events, unit, number) => drop(events.send(StoreEvent::Committed(unit, number))),
+            Self::Shard(events, batches) => drop(events.send(StoreEvent::Committed(batches))),
             Self::Waiter(waiter) => drop(waiter.send(())),
         }
     }

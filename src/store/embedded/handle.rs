@@ -161,11 +161,12 @@ impl Embedded {
         self.0.faults.clone()
     }
 
-    /// Begins to make `batch` durable. Never waits; without an answer when the store has failed.
-    pub fn submit(&self, shard: ShardId, batch: &Batch) {
+    /// Begins to make a shard's batches, of different units, durable together. Never waits; without an answer when
+    /// the store has failed.
+    pub fn submit(&self, shard: ShardId, batches: &[Batch]) {
         let events = self.0.shard(shard).0.clone();
-        let (unit, number, encoded) = encode(batch);
-        let submission = Submission { batch: encoded, done: Done::Shard(events, unit, number) };
+        let names = batches.iter().map(|batch| (batch.unit, batch.number)).collect();
+        let submission = Submission { batch: encode(batches), done: Done::Shard(events, names) };
         match self.0.senders().submissions.try_send(submission) {
             Ok(()) => {}
             Err(flume::TrySendError::Full(refused)) => refuse(refused.done),
@@ -289,7 +290,7 @@ impl Drop for Inner {
 
 fn refuse(done: Done) {
     match done {
-        Done::Shard(events, unit, number) => drop(events.try_send(StoreEvent::Refused(unit, number))),
+        Done::Shard(events, batches) => drop(events.try_send(StoreEvent::Refused(batches))),
         Done::Waiter(_) => {}
     }
 }

@@ -55,9 +55,9 @@ impl Opened {
 
 impl Subject for Opened {
     fn apply(&mut self, batch: &Batch) {
-        self.store.submit(SHARD, batch);
-        let StoreEvent::Committed(unit, number) = self.next() else { panic!("the batch is durable") };
-        assert_eq!((unit, number), (batch.unit, batch.number));
+        self.store.submit(SHARD, std::slice::from_ref(batch));
+        let StoreEvent::Committed(batches) = self.next() else { panic!("the batch is durable") };
+        assert_eq!(batches, [(batch.unit, batch.number)]);
     }
 
     fn answer(&mut self, read: Read) -> ReadAnswer {

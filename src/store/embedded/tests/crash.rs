@@ -36,7 +36,8 @@ fn a_copy_made_while_it_runs_has_everything_acknowledged_before() {
     }
     let copies = tempfile::tempdir().expect("a temporary directory");
     // The next batch is on its way while the files are copied: it may be there or not, whole.
-    opened.store.submit(super::SHARD, &batch(21, (1..=50).map(|step| event_row("acme", sequence + step, 1)).collect()));
+    let last = batch(21, (1..=50).map(|step| event_row("acme", sequence + step, 1)).collect());
+    opened.store.submit(super::SHARD, &[last]);
     copy_tree(&opened.dir, copies.path());
     let mut copy = Opened::at(copies.path());
     let found = whole_log(&mut copy, 0).len() as u64;
@@ -103,15 +104,18 @@ fn batches_of_many_units_are_merged_and_each_is_told_in_order() {
         rows: Rc::new(vec![event_row("acme", number, 1)]),
     };
     for number in 1..=20 {
-        for slot in 0..8 {
-            opened.store.submit(super::SHARD, &unit(slot, number));
+        for slots in [0..1, 1..5, 5..8] {
+            opened.store.submit(super::SHARD, &slots.map(|slot| unit(slot, number)).collect::<Vec<_>>());
         }
     }
     let mut next = [1; 8];
-    for _ in 0..160 {
-        let StoreEvent::Committed(Unit::Slot(slot), number) = opened.next() else { panic!("a batch is durable") };
-        assert_eq!(number.0, next[usize::from(slot.0)], "slot {}", slot.0);
-        next[usize::from(slot.0)] += 1;
+    for _ in 0..60 {
+        let StoreEvent::Committed(batches) = opened.next() else { panic!("batches are durable") };
+        for (unit, number) in batches {
+            let Unit::Slot(slot) = unit else { panic!("a slot's batch") };
+            assert_eq!(number.0, next[usize::from(slot.0)], "slot {}", slot.0);
+            next[usize::from(slot.0)] += 1;
+        }
     }
     assert_eq!(next, [21; 8]);
 }
