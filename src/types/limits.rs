@@ -265,14 +265,19 @@ pub const STORE_READS: usize = 4_096;
 pub const STORE_QUERIES: usize = 256;
 /// Threads that answer the engines' reads, and as many for the API's queries.
 pub const STORE_READERS: usize = 2;
-/// Threads that write tables and merge them: they share the cores with the shards.
-pub const STORE_COMPACTORS: usize = 2;
+/// Threads that write tables and merge them. One: of several, fjall keeps the first free to write tables, and while
+/// others merge it spins.
+pub const STORE_COMPACTORS: usize = 1;
 /// The block cache, in bytes.
 pub const STORE_CACHE_BYTES: u64 = 64 * MIB as u64;
-/// The journals, in bytes: what a restart replays at most.
-pub const STORE_JOURNAL_BYTES: u64 = 256 * MIB as u64;
-/// The log's memtable, in bytes; the other tables have an eighth.
-pub const STORE_MEMTABLE_BYTES: u64 = 32 * MIB as u64;
+/// The journals, in bytes: what a restart replays at most, and what is removed from the disk in one go.
+pub const STORE_JOURNAL_BYTES: u64 = 128 * MIB as u64;
+/// A table of the log on disk, in bytes: as small as this, no merge keeps the one thread from writing the next.
+pub const STORE_TABLE_BYTES: u64 = 16 * MIB as u64;
+/// Rows of the log from this size on, in bytes, are kept apart from the sorted tables: events are, attempts are not.
+pub const STORE_SEPARATED_BYTES: u32 = 512;
+/// The log's memtable, in bytes; the other tables have an eighth. A commit waits while the disk takes a whole one.
+pub const STORE_MEMTABLE_BYTES: u64 = 16 * MIB as u64;
 /// Tenants that one page of a slot's log passes over: each costs a seek.
 pub const LOG_PAGE_SEEKS: usize = 1_024;
 /// Events that one page of a queue or of an API list looks at.

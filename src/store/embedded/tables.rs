@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::compaction::Leveled;
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 
 use crate::store::codec::batch::Table;
 use crate::types::limits;
@@ -53,7 +54,13 @@ impl Tables {
             .worker_threads(limits::STORE_COMPACTORS)
             .open()?;
         let small = || KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES / 8);
-        let log = || KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES);
+        // Payloads are written once, to files of their own, and merging moves only what points to them.
+        let apart = KvSeparationOptions::default().separation_threshold(limits::STORE_SEPARATED_BYTES);
+        let merging = Arc::new(Leveled::default().with_table_target_size(limits::STORE_TABLE_BYTES));
+        let log = || {
+            let options = KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES);
+            options.with_kv_separation(Some(apart.clone())).compaction_strategy(merging.clone())
+        };
         Ok(Self {
             log: database.keyspace("log", log)?,
             due: database.keyspace("due", small)?,

@@ -1,5 +1,5 @@
 //! The embedded store on real files: conformance, crashes, configuration, lists, reads,
-//! retention, copies of payloads, backup.
+//! retention, room on the disk, copies of payloads, backup.
 
 mod backup;
 mod configuration;
@@ -9,6 +9,7 @@ mod crash;
 mod lists;
 mod reads;
 mod retention;
+mod room;
 
 use std::path::{Path, PathBuf};
 
