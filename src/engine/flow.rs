@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::pipeline::{Durable, Effect, Rejected};
+use super::pipeline::{Durable, Effect, Pipeline, Rejected};
 use super::rows::{BatchNumber, Row, Unit};
 use super::shard::Shard;
 use super::{Output, Refusal, Settled, SettledItem, Ticket};
@@ -11,15 +11,29 @@ use crate::types::{Event, Sequence, Slot, Time};
 impl Shard {
     /// Sends every batch that is ready, and settles what waits for nothing. Says whether anything followed.
     pub(super) fn flush(&mut self, now: Time) -> bool {
-        let mut followed = false;
-        while let Some(unit) = self.dirty_units.pop_first() {
-            let pipeline = match unit {
-                Unit::Slot(slot) => &mut self.slot(slot).pipeline,
-                Unit::Lanes => &mut self.intake.pipeline,
+        let (mut followed, mut sent) = (false, false);
+        loop {
+            let Some(unit) = self.dirty_units.pop_first() else {
+                if !std::mem::take(&mut sent) || self.lingering.is_empty() {
+                    return followed;
+                }
+                // What lingers goes along.
+                for unit in std::mem::take(&mut self.lingering) {
+                    self.pipeline(unit).stop_lingering();
+                    self.dirty_units.insert(unit);
+                }
+                continue;
             };
+            let pipeline = self.pipeline(unit);
             let settled = pipeline.settle_without_rows();
             let batch = pipeline.next_batch(now);
+            let (wake_at, lingers) = (pipeline.wake_at(), pipeline.lingers());
+            self.waiting_units.extend(wake_at.map(|at| (at, unit)));
+            if lingers {
+                self.lingering.insert(unit);
+            }
             if let Some(batch) = batch {
+                sent = true;
                 self.counters.commit_batches += 1;
                 self.counters.commit_rows += batch.rows.len() as u64;
                 self.outputs.push_back(Output::Commit(batch));
@@ -27,7 +41,13 @@ impl Shard {
             followed |= !settled.is_empty();
             self.take_effects(unit, settled, now);
         }
-        followed
+    }
+
+    fn pipeline(&mut self, unit: Unit) -> &mut Pipeline {
+        match unit {
+            Unit::Slot(slot) => &mut self.slot(slot).pipeline,
+            Unit::Lanes => &mut self.intake.pipeline,
+        }
     }
 
     /// A batch is durable.
@@ -67,9 +87,6 @@ impl Shard {
             Unit::Lanes => &mut self.intake.pipeline,
         };
         let rejected = pipeline.refused(number, refusal, now);
-        if let Some(at) = pipeline.retry_at() {
-            self.retrying.insert((at, unit));
-        }
         self.dirty_units.insert(unit);
         match (unit, rejected) {
             (_, Rejected::Again) => {}

@@ -3,6 +3,9 @@
 //! Batches of a unit become durable in order. A batch that the store cannot take now is tried again for ever;
 //! one that it rejects is taken apart at its arrivals, so that the one record to blame is found and the rest
 //! goes through. What follows from a row (an answer, an attempt) is an [`Effect`] that waits beside it.
+//!
+//! Nobody waits for what became of an attempt to be durable: such rows linger a moment for others of their shard to
+//! share a sync with. A crash may hide them as it hides those on their way: then the attempt counts as cut.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,7 +14,7 @@ use super::arena::Handle;
 use super::job::Job;
 use super::rows::{Batch, BatchNumber, Row, Unit};
 use super::{CommandId, CommandResult, LaneNumber, Refusal, SettledItem, Ticket};
-use crate::types::{Duration, Event, JobKey, Sequence, Time, limits};
+use crate::types::{Duration, ErrorKind, Event, JobKey, Sequence, Time, limits};
 
 /// What follows once a row is durable.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ struct Gathering {
     arrivals: Vec<(usize, usize)>,
     /// (sequence, row) of each new event, ascending.
     events: Vec<(Sequence, usize)>,
+    /// Somebody waits for it.
+    awaited: bool,
 }
 
 /// What a commit brought.
@@ -84,6 +89,8 @@ pub(super) struct Pipeline {
     on_its_way: bool,
     refusals: u32,
     retry_at: Option<Time>,
+    /// Until then rows that nobody waits for may gather.
+    linger_until: Option<Time>,
 }
 
 impl Pipeline {
@@ -96,6 +103,7 @@ impl Pipeline {
             on_its_way: false,
             refusals: 0,
             retry_at: None,
+            linger_until: None,
         }
     }
 
@@ -105,11 +113,13 @@ impl Pipeline {
         if let Row::Event { event, .. } = &row {
             self.gathering.events.push((event.sequence, self.gathering.rows.len()));
         }
+        self.gathering.awaited |= is_awaited(&row);
         self.gathering.rows.push(row);
     }
 
     /// Lets `effect` follow the rows pushed so far.
     pub(super) fn follow(&mut self, effect: Effect) {
+        self.gathering.awaited |= effect.is_awaited();
         self.gathering.effects.push((self.gathering.rows.len(), effect));
     }
 
@@ -143,9 +153,9 @@ impl Pipeline {
         self.pieces.is_empty() && self.gathering.rows.is_empty() && self.gathering.effects.is_empty()
     }
 
-    /// When a refused batch is tried again.
-    pub(super) const fn retry_at(&self) -> Option<Time> {
-        self.retry_at
+    /// When a batch that is not sent now will be: one that was refused, or one that nobody waits for.
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        self.retry_at.or(self.linger_until)
     }
 
     /// The batch to send now, if one is ready. Effects that wait for no row come back through
@@ -155,10 +165,11 @@ impl Pipeline {
             return None;
         }
         if self.pieces.is_empty() {
-            if self.gathering.rows.is_empty() {
+            if self.gathering.rows.is_empty() || self.may_linger(now) {
                 return None;
             }
             let gathering = std::mem::take(&mut self.gathering);
+            self.linger_until = None;
             self.pieces.push_back(gathering.into_piece());
         }
         if self.retry_at.take().is_none() {
@@ -167,6 +178,20 @@ impl Pipeline {
         self.on_its_way = true;
         let rows = Rc::clone(&self.pieces.front().expect("a piece was just seen or made").rows);
         Some(Batch { unit: self.unit, number: BatchNumber(self.number), rows })
+    }
+
+    /// Whether it has rows that linger.
+    pub(super) const fn lingers(&self) -> bool {
+        self.linger_until.is_some()
+    }
+
+    /// Lets what lingers go with the next batch.
+    pub(super) const fn stop_lingering(&mut self) {
+        self.gathering.awaited |= self.linger_until.is_some();
+    }
+
+    fn may_linger(&mut self, now: Time) -> bool {
+        !self.gathering.awaited && now < *self.linger_until.get_or_insert(now + limits::OUTCOME_LINGER)
     }
 
     /// Effects that gathered without any row while nothing is on its way: they hold already.
@@ -232,6 +257,32 @@ impl Pipeline {
     fn begin_next_piece(&mut self) {
         self.refusals = 0;
         self.retry_at = None;
+    }
+}
+
+impl Effect {
+    /// Whether somebody waits for it to follow.
+    const fn is_awaited(&self) -> bool {
+        match self {
+            Self::Settle { .. } | Self::Start(_) | Self::Command(..) | Self::Unlock(_) | Self::LaneSettled(..) => true,
+            Self::DueWritten(_) | Self::Departed(_) | Self::IdsWritten => false,
+        }
+    }
+}
+
+/// Whether a row is more than what became of an attempt, and what is written behind.
+fn is_awaited(row: &Row) -> bool {
+    match row {
+        // Found open after a crash, or cut before it started: a crash must not count it again.
+        Row::Attempt { record, .. } => record.reclaim || record.outcome.error_kind == Some(ErrorKind::Interrupted),
+        Row::Event { .. }
+        | Row::Run { .. }
+        | Row::Claim { .. }
+        | Row::End { .. }
+        | Row::Overflow { .. }
+        | Row::Lane { .. }
+        | Row::Quarantine(_) => true,
+        Row::DeadLetter { .. } | Row::Due { .. } | Row::Destination { .. } | Row::Ids { .. } | Row::Slot(_) => false,
     }
 }
 
@@ -320,6 +371,30 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_waits_for_lingers_until_something_is_waited_for_or_its_time() {
+        let mut pipeline = Pipeline::new(Unit::Slot(Slot(0)));
+        let ids = || Row::Ids { minute: 0, entries: Vec::new() };
+        pipeline.push(ids());
+        pipeline.follow(Effect::IdsWritten);
+        assert!(pipeline.next_batch(Time(1)).is_none());
+        let until = Time(1) + limits::OUTCOME_LINGER;
+        assert_eq!(pipeline.wake_at(), Some(until));
+        pipeline.push(ids());
+        let first = pipeline.next_batch(until).expect("it has lingered");
+        assert_eq!((first.rows.len(), pipeline.wake_at()), (2, None));
+        pipeline.committed(first.number).expect("it was on its way");
+        pipeline.push(ids());
+        assert!(pipeline.next_batch(until).is_none());
+        pipeline.push(row(1));
+        let second = pipeline.next_batch(until).expect("a lane's position is waited for");
+        pipeline.committed(second.number).expect("it was on its way");
+        pipeline.push(ids());
+        assert!(pipeline.next_batch(until).is_none() && pipeline.lingers());
+        pipeline.stop_lingering();
+        assert!(pipeline.next_batch(until).is_some() && !pipeline.lingers());
+    }
+
+    #[test]
     fn an_absent_store_is_asked_again_with_the_same_batch_for_ever() {
         let mut pipeline = pipeline_with(1);
         let mut now = Time(0);
@@ -327,7 +402,7 @@ mod tests {
         for _ in 0..50 {
             assert!(matches!(pipeline.refused(first, Refusal::Unavailable, now), Rejected::Again));
             assert!(pipeline.next_batch(now).is_none());
-            now = pipeline.retry_at().expect("it waits");
+            now = pipeline.wake_at().expect("it waits");
             assert_eq!(pipeline.next_batch(now).map(|batch| (batch.number, batch.rows.len())), Some((first, 2)));
         }
     }
@@ -340,7 +415,7 @@ mod tests {
         let mut unstorable = Vec::new();
         for _ in 0..40 {
             let Some(batch) = pipeline.next_batch(now) else {
-                let Some(at) = pipeline.retry_at() else { break };
+                let Some(at) = pipeline.wake_at() else { break };
                 now = at;
                 continue;
             };

@@ -32,8 +32,8 @@ pub enum TimeoutReason {
     Destination,
     /// Filters are decided on, slice by slice.
     Decision,
-    /// A refused batch is tried again.
-    StoreRetry,
+    /// A refused batch is tried again, or one that has lingered is sent.
+    Store,
     /// What is derived is to be written behind.
     WriteBehind,
 }
@@ -86,7 +86,10 @@ pub struct Shard {
 
     pub(super) wheel: Wheel<Handle<Job>>,
     pub(super) wakes: BTreeSet<(Time, Handle<Target>)>,
-    pub(super) retrying: BTreeSet<(Time, Unit)>,
+    /// Units whose next batch waits for its time.
+    pub(super) waiting_units: BTreeSet<(Time, Unit)>,
+    /// Units with rows that linger, and some that had.
+    pub(super) lingering: BTreeSet<Unit>,
     pub(super) tick_at: Time,
     /// Where the sweep over jobs goes on, and those over tenants and subscriptions.
     pub(super) sweep_from: u32,
@@ -164,7 +167,8 @@ impl Shard {
             job_of: std::collections::HashMap::with_hasher(hash),
             wheel: Wheel::new(now),
             wakes: BTreeSet::new(),
-            retrying: BTreeSet::new(),
+            waiting_units: BTreeSet::new(),
+            lingering: BTreeSet::new(),
             tick_at: now + limits::WRITE_BEHIND,
             sweep_from: 0,
             tenant_sweep_from: 0,
@@ -226,10 +230,10 @@ impl Shard {
             self.wakes.pop_first();
             self.wake_target(target, now);
         }
-        while let Some((at, unit)) = self.retrying.first().copied()
+        while let Some((at, unit)) = self.waiting_units.first().copied()
             && at <= now
         {
-            self.retrying.pop_first();
+            self.waiting_units.pop_first();
             self.dirty_units.insert(unit);
         }
         self.decide_slice(now);
@@ -251,10 +255,10 @@ impl Shard {
     pub fn poll_timeout(&self) -> Option<(Time, TimeoutReason)> {
         let job = self.wheel.next_deadline().map(|at| (at, TimeoutReason::Job));
         let wake = self.wakes.first().map(|(at, _)| (*at, TimeoutReason::Destination));
-        let retry = self.retrying.first().map(|(at, _)| (*at, TimeoutReason::StoreRetry));
+        let unit = self.waiting_units.first().map(|(at, _)| (*at, TimeoutReason::Store));
         let slice = self.line.next_at().map(|at| (at, TimeoutReason::Decision));
         let tick = Some((self.tick_at, TimeoutReason::WriteBehind));
-        [job, wake, retry, slice, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
+        [job, wake, unit, slice, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// Whether nothing is in flight, on its way or waiting to be written: after [`Input::Drain`], the moment to stop.

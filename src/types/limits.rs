@@ -223,6 +223,8 @@ pub const STORE_REFUSALS_ALONE: u32 = 3;
 pub const STORE_RETRY_MIN: Duration = Duration::from_millis(100);
 /// The longest pause between two tries of a batch.
 pub const STORE_RETRY_MAX: Duration = Duration::from_secs(5);
+/// How long the row of an attempt's outcome, for which nobody waits, may wait for others to share its sync.
+pub const OUTCOME_LINGER: Duration = Duration::from_millis(5);
 /// A shard without progress for this long ends the process.
 pub const SHARD_STALL: Duration = Duration::from_secs(30);
 

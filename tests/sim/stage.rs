@@ -15,7 +15,7 @@ use streaming_hub::types::destination::{
 use streaming_hub::types::subscription::{Subscription, VerificationState};
 use streaming_hub::types::{
     AttemptOutcome, ConfigChange, DestinationId, Duration, End, ErrorKind, Event, JobRecord, LaneName, RetryPolicy,
-    ShardId, SubscriptionId, TenantId, Time, ids,
+    ShardId, SubscriptionId, TenantId, Time, ids, limits,
 };
 use uuid::Uuid;
 
@@ -219,10 +219,11 @@ impl Stage {
         self.input(Input::Arrival(Arrival { events, ticket: Ticket::Request(self.numbered) }));
     }
 
-    /// The attempt that was the `number`th to start ends like this.
+    /// The attempt that was the `number`th to start ends like this, and what became of it is written.
     pub fn answer(&mut self, number: usize, outcome: AttemptOutcome) {
         let outcome = AttemptOutcome { ended_at: self.now, ..outcome };
         self.input(Input::AttemptEnded { token: self.sent[number].token, outcome });
+        self.pass(limits::OUTCOME_LINGER);
     }
 
     pub fn input(&mut self, input: Input) {
