@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
-use http::{Method, Request};
+use http::header::{HOST, HeaderMap, HeaderValue};
+use http::{Method, Request, Version};
 use http_body_util::Full;
 use url::Url;
 
@@ -20,12 +20,13 @@ use super::dial::dial;
 use super::dns::{DnsCache, DnsError, Resolver};
 use super::guard::Guard;
 use super::headers::{Message, add_delivery_headers, add_message_headers};
+use super::http2::{Http2, Unanswered, is_breach};
 use super::pool::{Pool, PoolKey};
 use super::prepared::{Prepared, PreparedDestinations, Target, plain_headers};
-use super::tls::{Tls, TlsScope, tls_cause};
+use super::tls::{Tls, TlsScope, TlsStream, is_http2, tls_cause};
 use crate::engine::Dispatch;
 use crate::runtime::{Clock, sleep, task, timeout};
-use crate::types::limits::OUTBOUND_SWEEP;
+use crate::types::limits::{HTTP2_RESENDS_MAX, OUTBOUND_SWEEP};
 use crate::types::{AttemptId, AttemptOutcome, Destination, ErrorKind, SubscriptionId, Time};
 
 /// Headers that a delivery usually adds to its destination's.
@@ -85,7 +86,7 @@ struct Shared {
     settings: ClientSettings,
     dns: DnsCache,
     prepared: PreparedDestinations,
-    pool: RefCell<Pool<Box<Connection>>>,
+    pool: RefCell<Pool<Box<Connection>, Http2>>,
 }
 
 /// How far an attempt has come: what a deadline's error names.
@@ -104,6 +105,14 @@ struct Progress {
     stage: Stage,
     received: Received,
     pooled: bool,
+}
+
+/// What carries a request.
+enum Carrier {
+    /// A connection of its own.
+    Http1(Box<Connection>),
+    /// A stream of a connection that others use, too.
+    Http2(Http2),
 }
 
 /// Where an attempt may take its connection from, and give it back to.
@@ -132,10 +141,10 @@ impl Client {
             Ok(prepared) => prepared,
             Err(failure) => return classify::failed(&failure, shared.now()),
         };
-        let make = || {
+        let make = |version| {
             let mut headers = roomy(&prepared.headers);
             add_delivery_headers(&mut headers, &prepared.signer, dispatch);
-            request(&prepared.method, &prepared.target, headers, dispatch.event.payload.clone())
+            request(version, &prepared.method, &prepared.target, headers, dispatch.event.payload.clone())
         };
         let route = Route {
             target: &prepared.target,
@@ -153,13 +162,9 @@ impl Client {
             Ok(prepared) => prepared,
             Err(failure) => return classify::failed(&failure, shared.now()),
         };
-        let make = || {
-            request(
-                &prepared.method,
-                &prepared.target,
-                probe_headers(&prepared, probe, shared.now()),
-                probe.body.clone(),
-            )
+        let make = |version| {
+            let headers = probe_headers(&prepared, probe, shared.now());
+            request(version, &prepared.method, &prepared.target, headers, probe.body.clone())
         };
         let route =
             Route { target: &prepared.target, key: Some(&prepared.key), fresh: false, deadline: probe.deadline };
@@ -175,15 +180,15 @@ impl Client {
             Ok(prepared) => prepared,
             Err(failure) => return classify::failed(&failure, shared.now()),
         };
-        let make = || {
+        let make = |version| {
             let mut headers = fixed.clone();
             headers.extend(outbound.headers.clone());
-            request(&outbound.method, &target, headers, outbound.body.clone())
+            request(version, &outbound.method, &target, headers, outbound.body.clone())
         };
         shared.run(&Route { target: &target, key: None, fresh: true, deadline: outbound.deadline }, make).await
     }
 
-    /// How many connections are idle.
+    /// How many connections are kept: idle ones, and those that attempts share.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
         self.0.pool.borrow().len()
@@ -204,7 +209,7 @@ impl Shared {
         Ok(prepared)
     }
 
-    async fn run(&self, route: &Route<'_>, make: impl Fn() -> Request<Full<Bytes>>) -> AttemptOutcome {
+    async fn run(&self, route: &Route<'_>, make: impl Fn(Version) -> Request<Full<Bytes>>) -> AttemptOutcome {
         let mut progress = Progress::default();
         let limit = self.settings.clock.until(route.deadline);
         // Pinned here, since every layer of futures that takes it by value would hold it twice.
@@ -216,44 +221,61 @@ impl Shared {
     async fn exchange(
         &self,
         route: &Route<'_>,
-        make: impl Fn() -> Request<Full<Bytes>>,
+        make: impl Fn(Version) -> Request<Full<Bytes>>,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
+        let mut resent = 0;
         loop {
-            let mut connection = match self.idle(route) {
-                Some(connection) => {
-                    progress.pooled = true;
-                    connection
-                }
-                None => {
-                    progress.pooled = false;
-                    // Boxed: few attempts connect, and all would carry the room for it.
-                    Box::pin(self.connect(route, progress)).await?
-                }
+            let pooled = self.pooled(route);
+            progress.pooled = pooled.is_some();
+            let carrier = match pooled {
+                Some(carrier) => carrier,
+                // Boxed: few attempts connect, and all would carry the room for it.
+                None => Box::pin(self.connect(route, progress)).await?,
             };
             progress.stage = Stage::Response;
-            let before = connection.written();
-            match connection.exchange(make(), &mut progress.received).await {
-                Ok(reusable) => {
-                    self.give_back(route, connection, reusable);
-                    return Ok(());
+            let error = match carrier {
+                Carrier::Http1(mut connection) => {
+                    let before = connection.written();
+                    match connection.exchange(make(Version::HTTP_11), &mut progress.received).await {
+                        Ok(reusable) => {
+                            self.give_back(route, connection, reusable);
+                            return Ok(());
+                        }
+                        // Not a byte of the request was written: it is as if the connection had not been there.
+                        Err(_) if progress.pooled && connection.written() == before => continue,
+                        Err(error) => error,
+                    }
                 }
-                // Not a byte of the request was written: it is as if the connection had not been there.
-                Err(_) if progress.pooled && connection.written() == before => {}
-                Err(error) => return Err(response_failure(&error, route.target.tls.as_ref(), progress.pooled)),
-            }
+                Carrier::Http2(connection) => {
+                    // Boxed: such connections are few, and all attempts would carry the room for them.
+                    let exchange = Box::pin(connection.exchange(make(Version::HTTP_2), &mut progress.received));
+                    match exchange.await {
+                        Ok(()) => return Ok(()),
+                        Err(unanswered)
+                            if resent < HTTP2_RESENDS_MAX && may_go_elsewhere(&unanswered, progress.pooled) =>
+                        {
+                            resent += 1;
+                            continue;
+                        }
+                        Err(unanswered) => unanswered.into_error(),
+                    }
+                }
+            };
+            return Err(response_failure(&error, route.target.tls.as_ref(), progress.pooled));
         }
     }
 
-    fn idle(&self, route: &Route<'_>) -> Option<Box<Connection>> {
+    fn pooled(&self, route: &Route<'_>) -> Option<Carrier> {
         let key = route.key.filter(|_| !route.fresh)?;
         let now = self.now();
         loop {
-            let mut connection = self.pool.borrow_mut().take(key, now)?;
+            let Some(mut connection) = self.pool.borrow_mut().take(key, now) else { break };
             if connection.is_usable() {
-                return Some(connection);
+                return Some(Carrier::Http1(connection));
             }
         }
+        self.pool.borrow_mut().join(key, now).map(Carrier::Http2)
     }
 
     fn give_back(&self, route: &Route<'_>, connection: Box<Connection>, reusable: bool) {
@@ -262,7 +284,7 @@ impl Shared {
         }
     }
 
-    async fn connect(&self, route: &Route<'_>, progress: &mut Progress) -> Result<Box<Connection>, Failure> {
+    async fn connect(&self, route: &Route<'_>, progress: &mut Progress) -> Result<Carrier, Failure> {
         let target = route.target;
         progress.stage = Stage::Resolving;
         let addresses = self.vetted_addresses(target).await?;
@@ -271,11 +293,25 @@ impl Shared {
         let stream = dial(&addresses, target.port, limit).await?;
         progress.stage = Stage::Handshake;
         let stream = match &target.tls {
-            Some(scope) => Stream::Tls(Box::new(scope.connect(stream).await?)),
             None => Stream::Plain(stream),
+            Some(scope) => {
+                let stream = scope.connect(stream).await?;
+                if is_http2(&stream) {
+                    return self.begin_http2(route, stream).await;
+                }
+                Stream::Tls(Box::new(stream))
+            }
         };
-        let connection = Connection::new(stream).await;
-        connection.map(Box::new).map_err(|error| Failure::new(ErrorKind::Internal, error.to_string()))
+        let connection = Connection::new(stream).await.map_err(|error| unbegun(&error))?;
+        Ok(Carrier::Http1(Box::new(connection)))
+    }
+
+    async fn begin_http2(&self, route: &Route<'_>, stream: TlsStream) -> Result<Carrier, Failure> {
+        let connection = Http2::new(stream).await.map_err(|error| unbegun(&error))?;
+        if let Some(key) = route.key {
+            self.pool.borrow_mut().share(key, &route.target.authority, &connection, self.now());
+        }
+        Ok(Carrier::Http2(connection))
     }
 
     /// What the host resolves to, judged: these addresses and no others are connected to.
@@ -304,12 +340,38 @@ async fn sweep(shared: Weak<Shared>) {
     }
 }
 
-fn request(method: &Method, target: &Target, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+/// HTTP/2 has the authority in the target instead of `Host` (RFC 9113, section 8.3.1).
+fn request(
+    version: Version,
+    method: &Method,
+    target: &Target,
+    mut headers: HeaderMap,
+    body: Bytes,
+) -> Request<Full<Bytes>> {
+    let is_http2 = version == Version::HTTP_2;
+    if is_http2 {
+        headers.remove(HOST);
+    }
     let mut request = Request::new(Full::new(body));
+    *request.version_mut() = version;
     *request.method_mut() = method.clone();
-    *request.uri_mut() = target.uri.clone();
+    *request.uri_mut() = if is_http2 { target.absolute_uri.clone() } else { target.uri.clone() };
     *request.headers_mut() = headers;
     request
+}
+
+/// A request that the receiver says it did not process may go to another connection, and so may one of which a
+/// connection from the pool sent nothing.
+const fn may_go_elsewhere(unanswered: &Unanswered, pooled: bool) -> bool {
+    match unanswered {
+        Unanswered::Refused(_) => true,
+        Unanswered::Unsent(_) => pooled,
+        Unanswered::Failed(_) => false,
+    }
+}
+
+fn unbegun(error: &hyper::Error) -> Failure {
+    Failure::new(ErrorKind::Internal, error.to_string())
 }
 
 /// A copy with room for a delivery's own headers: a plain clone would grow step by step.
@@ -378,7 +440,7 @@ fn response_failure(error: &hyper::Error, tls: Option<&TlsScope>, pooled: bool) 
     {
         return scope.failure(cause);
     }
-    let kind = if error.is_parse() {
+    let kind = if error.is_parse() || is_breach(error) {
         ErrorKind::Protocol
     } else if error.is_user() {
         ErrorKind::Internal

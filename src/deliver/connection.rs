@@ -37,6 +37,15 @@ pub struct Received {
     pub complete: bool,
 }
 
+impl Received {
+    /// Keeps the part of `data` that there is room for; whether that is all of it.
+    pub fn keep(&mut self, data: &[u8]) -> bool {
+        let room = RESPONSE_BODY_BYTES - self.body.len();
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+        data.len() <= room
+    }
+}
+
 /// A stream to a receiver.
 #[derive(Debug)]
 pub enum Stream {
@@ -94,7 +103,7 @@ impl Connection {
         let response = self.respond(request).await?;
         let (head, body) = response.into_parts();
         received.head = Some(head);
-        received.complete = self.read_body(body, &mut received.body).await;
+        received.complete = self.read_body(body, received).await;
         Ok(received.complete && self.settle().await)
     }
 
@@ -108,16 +117,13 @@ impl Connection {
     }
 
     /// Whether the body ended within what is kept.
-    async fn read_body(&mut self, mut body: Incoming, kept: &mut BytesMut) -> bool {
+    async fn read_body(&mut self, mut body: Incoming, received: &mut Received) -> bool {
         while !body.is_end_stream() {
             match poll_fn(|context| self.poll_frame(&mut body, context)).await {
                 None => return true,
                 Some(Err(_)) => return false,
                 Some(Ok(frame)) => {
-                    let Some(data) = frame.data_ref() else { continue };
-                    let room = RESPONSE_BODY_BYTES - kept.len();
-                    kept.extend_from_slice(&data[..data.len().min(room)]);
-                    if data.len() > room {
+                    if !frame.data_ref().is_none_or(|data| received.keep(data)) {
                         return false;
                     }
                 }

@@ -20,6 +20,8 @@ pub mod dns;
 pub mod guard;
 pub mod headers;
 #[cfg(feature = "serve")]
+pub mod http2;
+#[cfg(feature = "serve")]
 pub mod pool;
 #[cfg(feature = "serve")]
 pub mod prepared;
@@ -28,6 +30,9 @@ pub mod sign;
 pub mod tls;
 pub mod verify;
 
+#[cfg(feature = "serve")]
+#[cfg(test)]
+mod http2_tests;
 #[cfg(feature = "serve")]
 #[cfg(test)]
 mod receiver;

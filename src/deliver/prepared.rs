@@ -35,6 +35,8 @@ pub struct Target {
     pub tls: Option<TlsScope>,
     /// Path and query.
     pub uri: Uri,
+    /// The same with scheme and authority, as HTTP/2 wants it.
+    pub absolute_uri: Uri,
 }
 
 impl Target {
@@ -51,6 +53,8 @@ impl Target {
         let server = server_name(&host).ok_or_else(|| unusable("host"))?;
         let path: PathAndQuery =
             url[Position::BeforePath..Position::AfterQuery].parse().map_err(|_| unusable("path"))?;
+        let authority = &url[Position::BeforeHost..Position::AfterPort];
+        let absolute = Uri::builder().scheme(url.scheme()).authority(authority).path_and_query(path.clone());
         Ok(Self {
             host: host_text.into(),
             port,
@@ -58,6 +62,7 @@ impl Target {
             literal: literal(&host),
             tls: (url.scheme() == "https").then(|| tls.scope(server)),
             uri: path.into(),
+            absolute_uri: absolute.build().map_err(|_| unusable("host"))?,
         })
     }
 }
@@ -186,6 +191,7 @@ mod tests {
         let plain = target("http://name.test:8099/a%20b/?q=%7B|#fragment").unwrap();
         assert_eq!((&*plain.host, plain.port, plain.literal), ("name.test", 8099, None));
         assert_eq!(plain.uri, "/a%20b/?q=%7B|");
+        assert_eq!(plain.absolute_uri, "http://name.test:8099/a%20b/?q=%7B|");
         assert!(plain.tls.is_none());
         let literal = target("https://[2606:4700::1111]").unwrap();
         assert_eq!(&*literal.authority, "[2606:4700::1111]:443");

@@ -84,6 +84,95 @@ pub fn read_request(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(request)
 }
 
+/// What a receiver does with an HTTP/2 stream whose request has come whole.
+#[derive(Clone, Copy, Debug)]
+pub enum Reply {
+    /// 200 without a body.
+    Answer,
+    /// 200 with a body without an end, of which as much is sent as the client allows by itself.
+    Endless,
+    /// `RST_STREAM` with `REFUSED_STREAM`.
+    Refuse,
+    /// `GOAWAY`: neither this stream nor a later one is processed.
+    GoAway,
+    /// Nothing, ever.
+    Silence,
+    /// The connection is closed.
+    Close,
+    /// A frame that breaks the protocol: data of no stream.
+    Breach,
+    /// Frames of a kind that nobody knows, without end (RFC 9113, section 4.1: to be ignored).
+    Flood,
+}
+
+/// Speaks as much HTTP/2 (RFC 9113) as it takes to reply to each stream of a connection as `script` says, which is
+/// told how many came before.
+pub fn speak_http2(stream: &mut (impl Read + Write), script: impl Fn(usize) -> Reply) {
+    // Whatever breaks off is what the test is about.
+    let _ = try_http2(stream, script);
+}
+
+fn try_http2(stream: &mut (impl Read + Write), script: impl Fn(usize) -> Reply) -> io::Result<()> {
+    const PREFACE_BYTES: usize = 24;
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    const UNKNOWN: u8 = 0xee;
+    const END_STREAM: u8 = 1;
+    stream.read_exact(&mut [0; PREFACE_BYTES])?;
+    write_frame(stream, SETTINGS, 0, 0, &[])?;
+    let (mut count, mut before) = (0, 0);
+    loop {
+        let (kind, flags, id, payload) = read_frame(stream)?;
+        match kind {
+            SETTINGS if flags == 0 => write_frame(stream, SETTINGS, 1, 0, &[])?,
+            PING if flags == 0 => write_frame(stream, PING, 1, 0, &payload)?,
+            DATA | HEADERS if flags & END_STREAM != 0 => {
+                let reply = script(count);
+                count += 1;
+                // END_HEADERS, and `:status: 200` as the static table has it (RFC 7541, appendix A).
+                let head = |stream: &mut _, end| write_frame(stream, HEADERS, 4 | end, id, &[0x88]);
+                match reply {
+                    Reply::Answer => head(stream, END_STREAM)?,
+                    Reply::Endless => {
+                        head(stream, 0)?;
+                        (0..2).try_for_each(|_| write_frame(stream, DATA, 0, id, &[b'x'; 16 * 1024]))?;
+                    }
+                    Reply::Refuse => write_frame(stream, RST_STREAM, 0, id, &[0, 0, 0, 7])?,
+                    Reply::GoAway => write_frame(stream, GOAWAY, 0, 0, &[u32::to_be_bytes(before), [0; 4]].concat())?,
+                    Reply::Silence => {}
+                    Reply::Close => return Ok(()),
+                    Reply::Breach => write_frame(stream, DATA, 0, 0, b"x")?,
+                    Reply::Flood => loop {
+                        write_frame(stream, UNKNOWN, 0, 0, &[0; 1024])?;
+                    },
+                }
+                before = id;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_frame(stream: &mut impl Read) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    let [a, b, c, kind, flags, id @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    stream.read_exact(&mut payload)?;
+    Ok((kind, flags, u32::from_be_bytes(id), payload))
+}
+
+fn write_frame(stream: &mut impl Write, kind: u8, flags: u8, id: u32, payload: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(payload.len()).expect("a small frame").to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &id.to_be_bytes()].concat();
+    stream.write_all(&[&head, payload].concat())?;
+    stream.flush()
+}
+
 /// A certificate authority of the test, and what it signs.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,

@@ -22,6 +22,8 @@ use crate::types::ErrorKind;
 /// An encrypted connection of the current executor.
 pub type TlsStream = futures_rustls::client::TlsStream<TcpStream>;
 
+/// The protocol name of HTTP/2 over TLS (RFC 9113, section 3.2).
+const HTTP2: &[u8] = b"h2";
 /// Sessions kept for resumption per scope: a scope has one server name, and TLS 1.3 hands out a few tickets.
 const SESSIONS_PER_SCOPE: usize = 4;
 
@@ -57,7 +59,7 @@ impl Tls {
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = [HTTP2, b"http/1.1"].map(<[u8]>::to_vec).to_vec();
         Ok(Self { config: Arc::new(config) })
     }
 
@@ -70,6 +72,12 @@ impl Tls {
         config.client_auth_cert_resolver = Arc::clone(&no_certificate) as Arc<dyn ResolvesClientCert>;
         TlsScope { connector: Arc::new(config).into(), server, no_certificate }
     }
+}
+
+/// Whether HTTP/2 was agreed on during the handshake.
+#[must_use]
+pub fn is_http2(stream: &TlsStream) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
 /// Within what TLS sessions are resumed.

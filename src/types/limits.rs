@@ -239,9 +239,14 @@ pub const IDLE_CONNECTIONS_PER_HOST: usize = 256;
 /// Idle connections of one executor: a quarter of a usual limit of 4 096 descriptors.
 pub const IDLE_CONNECTIONS_MAX: usize = 1_024;
 /// Destinations whose keys, fixed headers and TLS sessions an executor holds ready, at about 4 KiB each.
-pub const PREPARED_DESTINATIONS_MAX: usize = 4_096;
+pub const PREPARED_DESTINATIONS_MAX: usize = 16_384;
 /// A destination not called for this long is prepared anew when it is.
 pub const PREPARED_IDLE_MAX: Duration = Duration::from_secs(300);
+/// Streams at once on one HTTP/2 connection, whatever more its receiver allows: the least that RFC 9113, section 6.5.2,
+/// asks receivers to allow.
+pub const HTTP2_STREAMS_MAX: usize = 100;
+/// How often one attempt is sent anew because its HTTP/2 stream was not processed.
+pub const HTTP2_RESENDS_MAX: usize = 16;
 /// How often idle connections and prepared destinations are looked through.
 pub const OUTBOUND_SWEEP: Duration = Duration::from_secs(1);
 /// The next address of a name is tried after this, while the one before is still connecting (RFC 8305).
