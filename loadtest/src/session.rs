@@ -10,10 +10,10 @@ use streaming_hub::runtime::{Clock, sleep};
 
 use crate::arguments::{Arguments, IntakeKind, StoreKind};
 use crate::failure::Failure;
-use crate::hub::{self, Hub, HubSettings, Setting, Sources, Stage};
+use crate::hub::{self, Directory, Hub, HubSettings, Setting, Sources, Stage};
 use crate::interruption::Interruption;
-use crate::measure::bare;
 use crate::measure::machine::Machine;
+use crate::measure::{bare, noise};
 use crate::plan::{Group, Plan};
 use crate::progress::Progress;
 use crate::receive::{Receivers, Temper, Transport};
@@ -169,6 +169,17 @@ impl Session {
         let CeilingRun { per_second, per_processor_second } = run;
         self.progress.say(&format!("bare loop: {per_second:.0}/s, {per_processor_second:.0} per CPU-second"));
         self.report.ceiling.runs.push(run);
+        Ok(())
+    }
+
+    /// Notes what delays the machine has by itself, before anything is played.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn note_noise(&mut self) -> Result<(), Failure> {
+        let directory = Directory::make("noise")?;
+        let noise = noise::measure(directory.path(), self.clock).await?;
+        self.note(noise.sentence());
         Ok(())
     }
 

@@ -30,6 +30,7 @@ struct Step {
 }
 
 pub async fn play(session: &mut Session) -> Result<(), Failure> {
+    session.note_noise().await?;
     session.ceiling().await?;
     for (name, plan) in [("parallel", Plan::one_parallel()), ("fifo", Plan::fifo(20, 10))] {
         let mut stage = session.stage(plan).await?;
