@@ -119,7 +119,18 @@ pub async fn discard(body: &mut Incoming) {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::net::Ipv4Addr;
+
+    use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
+    use http_body_util::Empty;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+
     use super::*;
+    use crate::runtime::boot::run_local;
+    use crate::runtime::{HyperIo, Listener, net, task};
 
     #[test]
     fn a_tenant_takes_its_part_at_most_and_gives_it_back() {
@@ -136,6 +147,34 @@ mod tests {
         budget.give_back(&other, part);
         let taken = budget.0.borrow();
         assert_eq!((taken.bytes, taken.by_owner.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_body_is_no_part_of_its_connections_buffer() {
+        let (body, alone) = run_local(async {
+            let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let address = listener.local_address().unwrap();
+            task::spawn(async move {
+                let mut stream = net::connect(address, std::time::Duration::from_secs(5)).await.unwrap();
+                stream.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi").await.unwrap();
+                let _ = stream.read(&mut [0; 1_024]).await;
+            });
+            let (stream, _) = listener.accept().await.unwrap();
+            let read = RefCell::new(None);
+            let service = service_fn(|mut request: Request<Incoming>| {
+                let read = &read;
+                async move {
+                    let body = BodyBudget::default().read(None, request.body_mut(), 2).await.unwrap();
+                    let alone = body.is_unique();
+                    *read.borrow_mut() = Some((body, alone));
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                }
+            });
+            // The client leaves once it is answered.
+            let _ = http1::Builder::new().serve_connection(HyperIo(stream), service).await;
+            read.into_inner().unwrap()
+        });
+        assert_eq!((&body[..], alone), (b"hi".as_slice(), true));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use streaming_hub::runtime::{Clock, channel};
 
 use super::latency::{Summary, histogram, record};
+use crate::drive::micros;
 use crate::failure::Failure;
 
 /// What one event and its outcome add to a journal, about.
@@ -53,8 +54,7 @@ fn sample(path: &Path, clock: Clock) -> std::io::Result<Noise> {
         std::thread::sleep(PAUSE);
         let after = clock.now();
         record(&mut syncs, between.since(before));
-        let asked = streaming_hub::types::Duration::from_millis(1);
-        record(&mut wakes, streaming_hub::types::Duration(after.since(between).0.saturating_sub(asked.0)));
+        record(&mut wakes, after.since(between + micros(PAUSE)));
     }
     drop(file);
     std::fs::remove_file(path)?;
