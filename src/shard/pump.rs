@@ -10,8 +10,7 @@ use super::replies::Replies;
 use super::watch::Pulse;
 use crate::deliver::Client;
 use crate::engine::{
-    Arrival, CommandId, CommandResult, Dispatch, Input, JobToken, Notice, Output, Refusal, Settled, SettledItem, Shard,
-    Ticket,
+    Arrival, CommandId, CommandResult, Dispatch, Input, JobToken, Notice, Output, Settled, SettledItem, Shard, Ticket,
 };
 use crate::runtime::channel::{Receiver, Sender};
 use crate::runtime::{Clock, sleep, task};
@@ -196,8 +195,8 @@ impl Pump {
             StoreEvent::Committed(batches) => {
                 batches.into_iter().for_each(|(unit, number)| self.handle(Input::Committed(unit, number)));
             }
-            StoreEvent::Refused(batches) => {
-                let refused = |(unit, number)| Input::Refused(unit, number, Refusal::Unavailable);
+            StoreEvent::Refused(batches, refusal) => {
+                let refused = |(unit, number)| Input::Refused(unit, number, refusal);
                 batches.into_iter().for_each(|batch| self.handle(refused(batch)));
             }
             StoreEvent::Loaded(read, answer) => self.handle(Input::Loaded(read, *answer)),

@@ -19,19 +19,21 @@ pub mod configuration;
 pub mod embedded;
 pub mod memory;
 pub mod page;
+pub mod retention;
 #[cfg(feature = "serve")]
 pub mod seal;
 
 #[cfg(test)]
 pub mod tests;
 
-use crate::engine::{BatchNumber, ReadAnswer, ReadId, Unit};
+use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};
 
 pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, ObjectId};
 #[cfg(feature = "serve")]
-pub use embedded::{Embedded, EmbeddedSettings, OpenError, Queries, Retention};
+pub use embedded::{Embedded, EmbeddedSettings, OpenError, Queries};
 pub use memory::Memory;
 pub use page::{Cursor, CursorError, Page};
+pub use retention::Retention;
 #[cfg(feature = "serve")]
 pub use seal::Kek;
 
@@ -41,7 +43,7 @@ pub enum StoreEvent {
     /// These batches are durable.
     Committed(Vec<(Unit, BatchNumber)>),
     /// These batches were not stored, or their fate is unknown.
-    Refused(Vec<(Unit, BatchNumber)>),
+    Refused(Vec<(Unit, BatchNumber)>, Refusal),
     /// The answer to a read.
     Loaded(ReadId, Box<ReadAnswer>),
 }

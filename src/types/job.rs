@@ -101,7 +101,9 @@ impl End {
         if other.strength() > self.strength() { other } else { self }
     }
 
-    const fn strength(self) -> u8 {
+    /// How strong it is, weakest first: what the store tells rows of two ends apart by.
+    #[must_use]
+    pub const fn strength(self) -> u8 {
         match self {
             Self::Delivered => 2,
             Self::Cancelled => 1,

@@ -206,12 +206,7 @@ impl EncodedBatch {
     }
 
     fn put_end(&mut self, tenant: &TenantId, key: JobKey, end: End, at: Time) {
-        let strength = match end {
-            End::DeadLettered(_) => 0,
-            End::Cancelled => 1,
-            End::Delivered => 2,
-        };
-        let part = LogPart::End { ordinal: key.ordinal, strength };
+        let part = LogPart::End { ordinal: key.ordinal, strength: end.strength() };
         self.put_log_row(tenant, key, part, |out| job::encode_end(end, at, out));
     }
 

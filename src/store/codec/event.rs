@@ -41,11 +41,11 @@ pub fn encode(event: &Event, jobs: &[NewJob], out: &mut Vec<u8>) {
     out.extend_from_slice(&event.payload);
 }
 
-/// Appends the row without its payload, once that has expired.
-pub fn encode_without_payload(row: &EventRow, out: &mut Vec<u8>) {
-    put_head(&row.event, &row.jobs, out);
+/// Appends the row without its payload of `payload_size` bytes: it has expired, or it is kept elsewhere.
+pub fn encode_without_payload(event: &Event, jobs: &[NewJob], payload_size: u64, out: &mut Vec<u8>) {
+    put_head(event, jobs, out);
     out.push(PAYLOAD_EXPIRED);
-    put_varint(out, row.payload_size);
+    put_varint(out, payload_size);
 }
 
 fn put_head(event: &Event, jobs: &[NewJob], out: &mut Vec<u8>) {
@@ -162,7 +162,7 @@ mod tests {
             prop_assert_eq!(&row.event, &event);
             prop_assert_eq!(&row.jobs, &jobs);
             let mut stripped = Vec::new();
-            encode_without_payload(&row, &mut stripped);
+            encode_without_payload(&row.event, &row.jobs, row.payload_size, &mut stripped);
             let again = decode(&event.tenant, event.sequence, &stripped).expect("what was encoded");
             prop_assert!(again.payload_expired && again.event.payload.is_empty());
             prop_assert_eq!(again.payload_size, event.payload.len() as u64);

@@ -11,13 +11,13 @@ use super::queries::Queries;
 use super::readers::{self, Query, Question};
 use super::space::Space;
 use super::tables::Tables;
-use crate::engine::{Batch, Read, ReadAnswer, ReadId};
+use crate::engine::{Batch, Read, ReadAnswer, ReadId, Refusal};
 use crate::runtime::Clock;
 use crate::store::codec::batch::encode;
 use crate::store::codec::hub::HubRecord;
 use crate::store::seal::Kek;
-use crate::store::{StoreError, StoreEvent, StoreFault};
-use crate::types::{Duration, ShardId, limits};
+use crate::store::{Retention, StoreError, StoreEvent, StoreFault};
+use crate::types::{ShardId, limits};
 
 /// How the store is opened.
 #[derive(Clone, Debug)]
@@ -34,30 +34,6 @@ pub struct EmbeddedSettings {
     pub clock: Clock,
     /// How long things are kept.
     pub retention: Retention,
-}
-
-/// How long things are kept after the hub took them in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Payloads of events.
-    pub payloads: Duration,
-    /// Events, jobs, attempts and ids.
-    pub events: Duration,
-    /// Dead letters, with payloads of their own.
-    pub dead_letters: Duration,
-    /// Quarantine and producers' dead letters.
-    pub quarantine: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            payloads: Duration::from_hours(168),
-            events: Duration::from_hours(720),
-            dead_letters: Duration::from_hours(720),
-            quarantine: Duration::from_hours(168),
-        }
-    }
 }
 
 /// The open store. Cheap to clone; the last clone dropped stops the threads and frees the directory.
@@ -290,7 +266,7 @@ impl Drop for Inner {
 
 fn refuse(done: Done) {
     match done {
-        Done::Shard(events, batches) => drop(events.try_send(StoreEvent::Refused(batches))),
+        Done::Shard(events, batches) => drop(events.try_send(StoreEvent::Refused(batches, Refusal::Unavailable))),
         Done::Waiter(_) => {}
     }
 }

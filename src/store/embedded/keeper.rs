@@ -6,11 +6,11 @@ use std::sync::Arc;
 use fjall::PersistMode;
 
 use super::committer::Submission;
-use super::handle::Retention;
 use super::space::Space;
 use super::sweep::Sweep;
 use super::tables::Tables;
 use crate::runtime::Clock;
+use crate::store::Retention;
 use crate::store::StoreFault;
 
 const TICK: std::time::Duration = std::time::Duration::from_secs(1);

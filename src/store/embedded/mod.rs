@@ -30,7 +30,7 @@ mod tests;
 
 pub use backup::{BackupError, BackupProgress, backup_directory};
 pub use directory::OpenError;
-pub use handle::{Embedded, EmbeddedSettings, Retention};
+pub use handle::{Embedded, EmbeddedSettings};
 pub use queries::{
     DeadLettersQuery, DeliveriesQuery, Delivery, EventsQuery, IdPlace, JobStatus, ListOrder, ProducerDlqQuery,
     QuarantineQuery, Queries, StoreReport,

@@ -6,10 +6,10 @@
 //! with an open job is left for a later pass.
 
 use super::committer::{Done, Submission};
-use super::handle::Retention;
 use super::marks;
 use super::tables::Tables;
 use super::walk::{Met, Walk};
+use crate::store::Retention;
 use crate::store::StoreError;
 use crate::store::codec::batch::{EncodedBatch, Table};
 use crate::store::codec::key::{self, LogPart, StateKind};
@@ -300,7 +300,10 @@ fn strip_payload(tables: &Tables, slot: Slot, met: &Met, batch: &mut EncodedBatc
     key::put_log(&mut key, slot, &met.tenant, met.sequence, LogPart::Event);
     if let Some(value) = tables.of(Table::Log).get(&key)? {
         let row = event::decode(&met.tenant, met.sequence, &value)?;
-        batch.put_with(Table::Log, |out| out.extend_from_slice(&key), |out| event::encode_without_payload(&row, out));
+        let value = |out: &mut Vec<u8>| {
+            event::encode_without_payload(&row.event, &row.jobs, row.payload_size, out);
+        };
+        batch.put_with(Table::Log, |out| out.extend_from_slice(&key), value);
     }
     Ok(())
 }

@@ -13,11 +13,11 @@ mod room;
 
 use std::path::{Path, PathBuf};
 
-use super::{Embedded, EmbeddedSettings, Retention};
+use super::{Embedded, EmbeddedSettings};
 use crate::engine::{Batch, Read, ReadAnswer, ReadId};
 use crate::runtime::Clock;
-use crate::store::StoreEvent;
 use crate::store::tests::Subject;
+use crate::store::{Retention, StoreEvent};
 use crate::types::{Duration, ShardId};
 
 /// The only shard of these tests.

@@ -11,8 +11,8 @@ use crate::engine::rows::{LoggedEvent, SlotRecord, Wanted};
 use crate::engine::{
     AutoDisable, Bounds, Command, CommandId, CommandResult, Input, Output, Read, ReadAnswer, Row, Shard, ShardSettings,
 };
+use crate::store::Retention;
 use crate::store::codec::samples;
-use crate::store::embedded::Retention;
 use crate::store::tests::{SLOT, Subject as _, batch, job_key, tenant, whole_log};
 use crate::types::{
     ConfigChange, Duration, End, EndReason, Event, JobKey, JobRecord, RunId, Sequence, ShardId, Slot, SubscriptionId,
