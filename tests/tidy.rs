@@ -54,6 +54,7 @@ const IMPURE: &[&str] = &[
     "prometheus_client",
     "rdkafka",
     "rustls",
+    "scylla",
     "signal_hook",
     "socket2",
     "tokio",

@@ -11,6 +11,7 @@
 //! - [`codec`] is the stored form of every record, pure.
 //! - [`embedded`] is the store of one machine, on fjall.
 //! - [`memory`] is the reference: it says what rows and reads mean, and the simulation runs on it.
+//! - [`scylla`] is the store of a cluster, on any server that speaks CQL.
 //! - [`seal`] keeps secrets.
 
 pub mod codec;
@@ -20,6 +21,7 @@ pub mod embedded;
 pub mod memory;
 pub mod page;
 pub mod retention;
+pub mod scylla;
 #[cfg(feature = "serve")]
 pub mod seal;
 

@@ -309,6 +309,49 @@ pub const RESERVE_BYTES: u64 = 16 * MIB as u64;
 /// The reserve is given up below this much free disk, in bytes, and taken again well above it.
 pub const RESERVE_RELEASE_BYTES: u64 = 64 * MIB as u64;
 
+// ── The store on a CQL server (this engine) ──────────────────────────────────────────────────────────────
+
+/// Payloads up to this size, in bytes, stand in their event's row; larger ones in rows of their own.
+pub const CQL_INLINE_PAYLOAD_BYTES: usize = 8 * KIB;
+/// One row of a larger payload, in bytes: servers want values below a mebibyte.
+pub const CQL_PAYLOAD_PIECE_BYTES: usize = 512 * KIB;
+/// Sequences of one partition of the log: about 8 MB of events of 1 KiB with one job each.
+pub const CQL_LOG_CHUNK_EVENTS: u64 = 4_096;
+/// Sequences of one partition of the tenants' index: about 25 MB.
+pub const CQL_INDEX_CHUNK_EVENTS: u64 = 65_536;
+/// Rows that are sent as one, in bytes: servers warn and refuse above some hundred KiB.
+pub const CQL_WRITE_BYTES: usize = 64 * KIB;
+/// Rows that are sent as one, by number.
+pub const CQL_WRITE_ROWS: usize = 1_000;
+/// Chunks and minutes of one slot that are remembered as listed; a forgotten one is listed again.
+pub const CQL_LISTED_MAX: usize = 4_096;
+/// After so long a chunk or minute is listed again, so that its entry outlives its rows.
+pub const CQL_LIST_AGAIN: Duration = Duration::from_hours(24);
+/// The longest time to live that servers take, in seconds: 20 years.
+pub const CQL_TTL_MAX_S: u64 = 630_720_000;
+/// Statements of one process on their way: past this a server of two cores gains no more throughput.
+pub const CQL_IN_FLIGHT: usize = 512;
+/// Batches and reads of one process waiting or on their way; beyond, they are refused and asked again.
+pub const CQL_TASKS: usize = 4_096;
+/// A statement without an answer for this long counts as failed, its fate unknown.
+pub const CQL_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connecting to the first node may take this long.
+pub const CQL_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A change of the schema may take this long: all nodes must agree on it.
+pub const CQL_SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
+/// Copies of each row that may be asked for: more nodes than a datacenter has are refused, too.
+pub const CQL_REPLICATION_MAX: u32 = 16;
+/// A keyspace's name, in bytes (Cassandra's own limit).
+pub const CQL_KEYSPACE_MAX_BYTES: usize = 48;
+/// Tries to take a slot: each lost one means that somebody else just took it.
+pub const CQL_TAKE_TRIES: u32 = 16;
+/// Rows that the server sends in one page.
+pub const CQL_PAGE_ROWS: i32 = 256;
+/// Events of one page of a queue or of due rows that are read at once: each may have a payload of 10 MiB.
+pub const CQL_READS_AT_ONCE: usize = 16;
+/// Chunks of the tenants' index that one page of a queue looks into: each costs a request.
+pub const CQL_INDEX_CHUNKS_PER_PAGE: u64 = 64;
+
 // ── Responses (contract) ─────────────────────────────────────────────────────────────────────────────────
 
 /// What of a response body is kept.

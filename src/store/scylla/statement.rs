@@ -1,0 +1,261 @@
+//! What is written: the partitions, the values, and the statement for each kind of row.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::types::{LaneName, Sequence, Slot, TenantId};
+
+/// A value bound to a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `tinyint`.
+    Tiny(i8),
+    /// `int`.
+    Int(i32),
+    /// `bigint`.
+    Long(i64),
+    /// `text`.
+    Text(Box<str>),
+    /// `blob`.
+    Blob(Bytes),
+    /// `uuid`.
+    Uuid(Uuid),
+}
+
+impl Value {
+    /// A number that the hub counts without a sign. What no row has, such as the end of a range, is the largest.
+    #[must_use]
+    pub fn long(number: u64) -> Self {
+        Self::Long(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    /// A slot.
+    #[must_use]
+    pub fn slot(slot: Slot) -> Self {
+        Self::Int(slot.0.into())
+    }
+
+    /// A tenant.
+    #[must_use]
+    pub fn tenant(tenant: &TenantId) -> Self {
+        Self::Text(tenant.as_str().into())
+    }
+
+    /// What it weighs in a batch, in bytes, roughly.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Tiny(_) => 1,
+            Self::Int(_) => 4,
+            Self::Long(_) => 8,
+            Self::Text(text) => text.len(),
+            Self::Blob(bytes) => bytes.len(),
+            Self::Uuid(_) => 16,
+        }
+    }
+}
+
+/// Rows that a server writes as one: a table and a partition key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Partition {
+    /// `payloads`.
+    Payload(Slot, Sequence),
+    /// `log_chunks`.
+    LogChunks(Slot),
+    /// `due_minutes`.
+    DueMinutes(Slot),
+    /// `dead_letters`: a tenant's of one day since the epoch.
+    DeadLetters(TenantId, u64),
+    /// `dead_letters_of_event`.
+    DeadLettersOfEvent(Slot, Sequence),
+    /// `quarantine`: of one hour since the epoch.
+    Quarantine(u64),
+    /// `due`: of one minute since the epoch.
+    Due(Slot, u64),
+    /// `log`: one chunk.
+    Log(Slot, u64),
+    /// `ids`: of one minute since the epoch.
+    Ids(Slot, u64),
+    /// `tenant_index`: one chunk.
+    Index(Slot, u64),
+    /// `destinations`.
+    Destinations(Slot),
+    /// `overflow`.
+    Overflow(Slot),
+    /// `slots`.
+    Slot(Slot),
+    /// `lanes`.
+    Lane(LaneName),
+}
+
+impl Partition {
+    /// The table's name.
+    #[must_use]
+    pub const fn table(&self) -> &'static str {
+        match self {
+            Self::Payload(..) => "payloads",
+            Self::LogChunks(_) => "log_chunks",
+            Self::DueMinutes(_) => "due_minutes",
+            Self::DeadLetters(..) => "dead_letters",
+            Self::DeadLettersOfEvent(..) => "dead_letters_of_event",
+            Self::Quarantine(_) => "quarantine",
+            Self::Due(..) => "due",
+            Self::Log(..) => "log",
+            Self::Ids(..) => "ids",
+            Self::Index(..) => "tenant_index",
+            Self::Destinations(_) => "destinations",
+            Self::Overflow(_) => "overflow",
+            Self::Slot(_) => "slots",
+            Self::Lane(_) => "lanes",
+        }
+    }
+
+    /// The values of its key.
+    #[must_use]
+    pub fn key(&self) -> Vec<Value> {
+        match self {
+            Self::Payload(slot, sequence) | Self::DeadLettersOfEvent(slot, sequence) => {
+                vec![Value::slot(*slot), Value::long(sequence.0)]
+            }
+            Self::Due(slot, number) | Self::Log(slot, number) | Self::Ids(slot, number) | Self::Index(slot, number) => {
+                vec![Value::slot(*slot), Value::long(*number)]
+            }
+            Self::LogChunks(slot)
+            | Self::DueMinutes(slot)
+            | Self::Destinations(slot)
+            | Self::Overflow(slot)
+            | Self::Slot(slot) => vec![Value::slot(*slot)],
+            Self::DeadLetters(tenant, day) => vec![Value::tenant(tenant), Value::long(*day)],
+            Self::Quarantine(hour) => vec![Value::long(*hour)],
+            Self::Lane(name) => vec![Value::Text(name.0.clone())],
+        }
+    }
+}
+
+/// Writes one row. The markers are the partition's key, what else [`Statement::text`] names, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Statement {
+    /// A piece of a payload.
+    PutPayload,
+    /// A chunk of the log has events.
+    PutLogChunk,
+    /// A minute has due rows.
+    PutDueMinute,
+    /// A dead letter.
+    PutDeadLetter,
+    /// Where a dead letter of an event is.
+    PutDeadLetterOfEvent,
+    /// A malformed record.
+    PutQuarantine,
+    /// A job's time.
+    PutDue,
+    /// An event, or what became of one of its jobs.
+    PutLog,
+    /// An event's payload, which expires before its event.
+    PutLogPayload,
+    /// A pack of ids.
+    PutIds,
+    /// An event of a tenant.
+    PutIndex,
+    /// What is remembered of a destination.
+    PutDestination,
+    /// Nothing is remembered of a destination.
+    RemoveDestination,
+    /// An overflow cursor.
+    PutOverflow,
+    /// Nothing waits behind a cursor any more.
+    RemoveOverflow,
+    /// An owner's record of its slot.
+    PutSlot,
+    /// A lane's position.
+    PutLane,
+}
+
+impl Statement {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::PutPayload,
+        Self::PutLogChunk,
+        Self::PutDueMinute,
+        Self::PutDeadLetter,
+        Self::PutDeadLetterOfEvent,
+        Self::PutQuarantine,
+        Self::PutDue,
+        Self::PutLog,
+        Self::PutLogPayload,
+        Self::PutIds,
+        Self::PutIndex,
+        Self::PutDestination,
+        Self::RemoveDestination,
+        Self::PutOverflow,
+        Self::RemoveOverflow,
+        Self::PutSlot,
+        Self::PutLane,
+    ];
+
+    /// The CQL.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::PutPayload => {
+                "INSERT INTO payloads (slot, sequence, piece, bytes) VALUES (?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutLogChunk => "INSERT INTO log_chunks (slot, chunk) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?",
+            Self::PutDueMinute => "INSERT INTO due_minutes (slot, minute) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?",
+            Self::PutDeadLetter => {
+                "INSERT INTO dead_letters (tenant, day, at, slot, sequence, ordinal, value) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutDeadLetterOfEvent => {
+                "INSERT INTO dead_letters_of_event (slot, sequence, ordinal, at, tenant) \
+                 VALUES (?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutQuarantine => {
+                "INSERT INTO quarantine (hour, id, value) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutDue => {
+                "INSERT INTO due (slot, minute, at, sequence, ordinal, tenant) \
+                 VALUES (?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutLog => {
+                "INSERT INTO log (slot, chunk, sequence, ordinal, kind, number, epoch, tenant, value) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutLogPayload => {
+                "INSERT INTO log (slot, chunk, sequence, ordinal, kind, number, epoch, payload) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutIds => {
+                "INSERT INTO ids (slot, minute, first, epoch, value) \
+                 VALUES (?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutIndex => {
+                "INSERT INTO tenant_index (slot, chunk, tenant, sequence, value) \
+                 VALUES (?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutDestination => {
+                "INSERT INTO destinations (slot, tenant, id, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+            }
+            Self::RemoveDestination => {
+                "DELETE FROM destinations USING TIMESTAMP ? WHERE slot = ? AND tenant = ? AND id = ?"
+            }
+            Self::PutOverflow => "INSERT INTO overflow (slot, tenant, id, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+            Self::RemoveOverflow => "DELETE FROM overflow USING TIMESTAMP ? WHERE slot = ? AND tenant = ? AND id = ?",
+            Self::PutSlot => "UPDATE slots USING TIMESTAMP ? SET record = ? WHERE slot = ? AND epoch = ?",
+            Self::PutLane => "INSERT INTO lanes (name, value) VALUES (?, ?) USING TIMESTAMP ?",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_stands_once_and_carries_its_own_timestamp() {
+        for (index, statement) in Statement::ALL.iter().enumerate() {
+            assert!(!Statement::ALL[..index].contains(statement));
+            assert!(statement.text().contains("TIMESTAMP ?"), "{statement:?}");
+        }
+    }
+}
