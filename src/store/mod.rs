@@ -30,6 +30,8 @@ pub mod tests;
 
 use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};
 
+#[cfg(feature = "serve")]
+pub use self::scylla::{Scylla, ScyllaSettings};
 pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, ObjectId};
 #[cfg(feature = "serve")]
 pub use embedded::{Embedded, EmbeddedSettings, OpenError, Queries};

@@ -1,15 +1,46 @@
 //! The store of a cluster, on any server that speaks CQL (protocol v4): `ScyllaDB`, Apache Cassandra.
 //!
-//! The tables stand in `schema.cql`. Pure, and known without the crates that touch the world: [`plan`] cuts a batch into writes of single partitions, in
-//! an order in which every prefix is harmless; [`epoch`] keeps the writes of two owners apart; [`statement`] has every
-//! write; [`schema`] knows the steps of `schema.cql` and judges a keyspace by them.
+//! The tables stand in `schema.cql`. One thread runs the driver; shards hand it batches and reads through [`Scylla`]
+//! and wait for nothing. A slot is first taken ([`Scylla::take`]), which gives its owner an epoch; from then on its
+//! batches are cut into phases and carried out, one batch of a unit at a time.
+//!
+//! Pure, and known without the crates that touch the world: [`plan`] cuts a batch into writes of single partitions, in
+//! an order in which every prefix is harmless; [`epoch`] keeps the writes of two owners apart; [`statement`] and
+//! [`query`] have every statement; [`schema`] knows the steps of `schema.cql` and judges a keyspace by them.
+//!
+//! Invariants: nobody is told `Committed` before all phases are acknowledged by a quorum of the local datacenter; a
+//! request whose fate is unknown refuses its batch as unavailable, never as rejected; nothing is deleted row by row but
+//! cursors and destinations.
 
+#[cfg(feature = "serve")]
+mod connect;
 pub mod epoch;
+#[cfg(feature = "serve")]
+mod handle;
+#[cfg(feature = "serve")]
+mod migrate;
 pub mod part;
 pub mod phase;
 pub mod plan;
+pub mod query;
+#[cfg(feature = "serve")]
+mod read;
 pub mod rows;
 pub mod schema;
+#[cfg(feature = "serve")]
+mod session;
 pub mod statement;
+#[cfg(feature = "serve")]
+mod take;
 
+#[cfg(feature = "serve")]
+pub use connect::{ClusterError, ClusterSettings};
 pub use epoch::Epoch;
+#[cfg(feature = "serve")]
+pub use handle::{Scylla, ScyllaSettings};
+#[cfg(feature = "serve")]
+pub use migrate::{Keyspace, Migrated, Server, migrate};
+#[cfg(feature = "serve")]
+pub use session::{Failure, RequestCounts};
+#[cfg(feature = "serve")]
+pub use take::{TakeError, Taken};

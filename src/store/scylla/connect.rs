@@ -1,0 +1,180 @@
+//! How a cluster is reached, and what is said when it is not.
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session as Driver;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
+};
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use super::schema::SchemaFault;
+use super::session::Failure;
+use crate::types::{Secret, limits};
+
+/// Where a cluster is and who asks.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// `host:port`, at least one.
+    pub nodes: Vec<String>,
+    /// The hub's keyspace.
+    pub keyspace: String,
+    /// User and password, where the cluster wants one.
+    pub login: Option<(String, Secret)>,
+    /// Only nodes of this datacenter are asked; absent: all.
+    pub datacenter: Option<String>,
+}
+
+/// Why a cluster can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// No node answers.
+    #[error("store.scylla_nodes = {nodes:?}: at least one of them must accept connections: {reason}")]
+    Unreachable {
+        /// As set.
+        nodes: String,
+        /// What the last one said.
+        reason: String,
+    },
+    /// User or password are wrong, or missing.
+    #[error("store.scylla_username = {username}: user and `store.scylla_password` must be the cluster's: {reason}")]
+    Login {
+        /// As set.
+        username: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// There is no such keyspace.
+    #[error(
+        "store.scylla_keyspace = {0:?}: must be a keyspace of the cluster: `migrate --replication-factor` makes it"
+    )]
+    UnknownKeyspace(String),
+    /// There is no such datacenter.
+    #[error("store.scylla_datacenter = {datacenter:?}: must be one of the cluster's: {known}")]
+    UnknownDatacenter {
+        /// As set.
+        datacenter: String,
+        /// The cluster's, separated by commas.
+        known: String,
+    },
+    /// More copies than nodes.
+    #[error(
+        "--replication-factor {factor}: the datacenter {datacenter:?} has {nodes} node(s), and each keeps one copy"
+    )]
+    Replication {
+        /// As asked.
+        factor: u32,
+        /// Where.
+        datacenter: String,
+        /// How many there are.
+        nodes: usize,
+    },
+    /// The keyspace is not this program's.
+    #[error("store.scylla_keyspace = {keyspace:?}: {fault}")]
+    Schema {
+        /// As set.
+        keyspace: String,
+        /// What is wrong with it.
+        fault: SchemaFault,
+    },
+    /// A request failed.
+    #[error("the cluster does not answer as it should: {0}")]
+    Request(#[from] Failure),
+    /// No thread or no runtime for it.
+    #[error("the cluster's thread can't be started: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The cluster's thread is gone: the hub's own fault.
+    #[error("the cluster's thread has stopped")]
+    Stopped,
+}
+
+/// Connects; no keyspace is in use yet.
+///
+/// # Errors
+/// [`ClusterError::Unreachable`], [`ClusterError::Login`], [`ClusterError::UnknownDatacenter`].
+pub(super) async fn connect(settings: &ClusterSettings) -> Result<Driver, ClusterError> {
+    let mut balancing = DefaultPolicy::builder().token_aware(true).permit_dc_failover(false);
+    if let Some(datacenter) = &settings.datacenter {
+        balancing = balancing.prefer_datacenter(datacenter.clone());
+    }
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::LocalQuorum)
+        .serial_consistency(Some(SerialConsistency::LocalSerial))
+        .request_timeout(Some(limits::CQL_REQUEST_TIMEOUT.to_std()))
+        .load_balancing_policy(balancing.build())
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&settings.nodes)
+        .default_execution_profile_handle(profile.into_handle())
+        .keyspaces_to_fetch([&settings.keyspace])
+        .connection_timeout(limits::CQL_CONNECT_TIMEOUT.to_std());
+    if let Some((username, password)) = &settings.login {
+        builder = builder.user(username, String::from_utf8_lossy(password.expose()));
+    }
+    let driver = builder.build().await.map_err(|error| refused(settings, &error))?;
+    check_datacenter(settings, &driver)?;
+    Ok(driver)
+}
+
+/// Uses the keyspace of the settings from now on.
+///
+/// # Errors
+/// [`ClusterError::UnknownKeyspace`].
+pub(super) async fn use_keyspace(driver: &Driver, settings: &ClusterSettings) -> Result<(), ClusterError> {
+    let row = driver
+        .query_unpaged(
+            "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
+            (settings.keyspace.as_str(),),
+        )
+        .await;
+    let found = row.map_err(|error| Failure::from(&error))?.into_rows_result().map_err(|e| Failure::unreadable(&e))?;
+    if found.rows_num() == 0 {
+        return Err(ClusterError::UnknownKeyspace(settings.keyspace.clone()));
+    }
+    driver.use_keyspace(&settings.keyspace, true).await.map_err(|error| Failure::unreadable(&error).into())
+}
+
+fn check_datacenter(settings: &ClusterSettings, driver: &Driver) -> Result<(), ClusterError> {
+    let Some(wanted) = &settings.datacenter else { return Ok(()) };
+    let state = driver.get_cluster_state();
+    let mut known: Vec<&str> = state.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    Err(ClusterError::UnknownDatacenter { datacenter: wanted.clone(), known: known.join(", ") })
+}
+
+fn refused(settings: &ClusterSettings, error: &NewSessionError) -> ClusterError {
+    if is_login(error) {
+        let username = settings.login.as_ref().map_or("(not set)".to_owned(), |(name, _)| format!("{name:?}"));
+        return ClusterError::Login { username, reason: reason(error) };
+    }
+    ClusterError::Unreachable { nodes: settings.nodes.join(","), reason: reason(error) }
+}
+
+/// Whether the server refused who asks.
+fn is_login(error: &NewSessionError) -> bool {
+    let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
+        last_connection_error: ConnectionError::ConnectionSetupRequestError(setup),
+    })) = error
+    else {
+        return false;
+    };
+    matches!(
+        setup.get_error(),
+        ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _)
+            | ConnectionSetupRequestErrorKind::MissingAuthentication
+    )
+}
+
+/// The innermost cause: the driver's outer ones say that it could not connect.
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}

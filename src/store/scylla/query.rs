@@ -1,0 +1,129 @@
+//! What is read, and the conditional write that takes a slot.
+
+/// One statement that returns rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Query {
+    /// The last owner of a slot and its record.
+    LastOwner,
+    /// Takes a slot, if nobody has this epoch.
+    Take,
+    /// All cursors of a slot.
+    Overflow,
+    /// All destinations of a slot with something to remember.
+    Destinations,
+    /// Chunks of the log from one on.
+    LogChunks,
+    /// Rows of a chunk from a sequence on.
+    Log,
+    /// All rows of an event.
+    Event,
+    /// The own rows of an event.
+    EventRow,
+    /// The rows of one job of an event.
+    JobRows,
+    /// All pieces of a payload.
+    Payload,
+    /// Events of a tenant in one chunk of the index.
+    Index,
+    /// Packs of a bucket from a first sequence on.
+    Ids,
+    /// Minutes with due rows from one on.
+    DueMinutes,
+    /// Due rows of a minute from a place on.
+    Due,
+    /// Where dead letters of an event are.
+    DeadLettersOfEvent,
+    /// One dead letter.
+    DeadLetter,
+}
+
+impl Query {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::LastOwner,
+        Self::Take,
+        Self::Overflow,
+        Self::Destinations,
+        Self::LogChunks,
+        Self::Log,
+        Self::Event,
+        Self::EventRow,
+        Self::JobRows,
+        Self::Payload,
+        Self::Index,
+        Self::Ids,
+        Self::DueMinutes,
+        Self::Due,
+        Self::DeadLettersOfEvent,
+        Self::DeadLetter,
+    ];
+
+    /// The CQL.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::LastOwner => "SELECT epoch, taker, base, record FROM slots WHERE slot = ? LIMIT 1",
+            Self::Take => "INSERT INTO slots (slot, epoch, owner, taker, base) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
+            Self::Overflow => "SELECT tenant, id, value FROM overflow WHERE slot = ?",
+            Self::Destinations => "SELECT tenant, id, value FROM destinations WHERE slot = ?",
+            Self::LogChunks => "SELECT chunk FROM log_chunks WHERE slot = ? AND chunk >= ?",
+            Self::Log => {
+                "SELECT sequence, ordinal, kind, number, tenant, value, payload FROM log \
+                 WHERE slot = ? AND chunk = ? AND sequence >= ?"
+            }
+            Self::Event => {
+                "SELECT sequence, ordinal, kind, number, tenant, value, payload FROM log \
+                 WHERE slot = ? AND chunk = ? AND sequence = ?"
+            }
+            Self::EventRow => {
+                "SELECT sequence, ordinal, kind, number, tenant, value, payload FROM log \
+                 WHERE slot = ? AND chunk = ? AND sequence = ? AND ordinal = -1"
+            }
+            Self::JobRows => {
+                "SELECT sequence, ordinal, kind, number, tenant, value, payload FROM log \
+                 WHERE slot = ? AND chunk = ? AND sequence = ? AND ordinal = ?"
+            }
+            Self::Payload => "SELECT bytes FROM payloads WHERE slot = ? AND sequence = ?",
+            Self::Index => {
+                "SELECT sequence, value FROM tenant_index \
+                 WHERE slot = ? AND chunk = ? AND tenant = ? AND sequence >= ? AND sequence <= ?"
+            }
+            Self::Ids => "SELECT first, value FROM ids WHERE slot = ? AND minute = ? AND first >= ?",
+            Self::DueMinutes => "SELECT minute FROM due_minutes WHERE slot = ? AND minute >= ?",
+            Self::Due => {
+                "SELECT at, sequence, ordinal, tenant FROM due \
+                 WHERE slot = ? AND minute = ? AND (at, sequence, ordinal) >= (?, ?, ?)"
+            }
+            Self::DeadLettersOfEvent => {
+                "SELECT ordinal, at, tenant FROM dead_letters_of_event WHERE slot = ? AND sequence = ?"
+            }
+            Self::DeadLetter => {
+                "SELECT value FROM dead_letters \
+                 WHERE tenant = ? AND day = ? AND at = ? AND slot = ? AND sequence = ? AND ordinal = ?"
+            }
+        }
+    }
+
+    /// Whether it must see every conditional write that was decided before.
+    #[must_use]
+    pub const fn is_serial(self) -> bool {
+        match self {
+            Self::LastOwner => true,
+            Self::Take
+            | Self::Overflow
+            | Self::Destinations
+            | Self::LogChunks
+            | Self::Log
+            | Self::Event
+            | Self::EventRow
+            | Self::JobRows
+            | Self::Payload
+            | Self::Index
+            | Self::Ids
+            | Self::DueMinutes
+            | Self::Due
+            | Self::DeadLettersOfEvent
+            | Self::DeadLetter => false,
+        }
+    }
+}
