@@ -10,6 +10,7 @@ mod demo;
 mod http_client;
 mod intake;
 mod kafka;
+mod migrate;
 mod publish;
 mod sample;
 pub mod serve;
@@ -72,6 +73,8 @@ enum Command {
     Check(check::Arguments),
     /// Copy a data directory, of a running hub or of one that is stopped
     Backup(Box<backup::Arguments>),
+    /// Prepare a cluster of ScyllaDB or Apache Cassandra: make the keyspace, apply the schema
+    Migrate(Box<migrate::Arguments>),
     /// Send a sample CloudEvent to a hub, over HTTP or Kafka
     Publish(Box<publish::Arguments>),
     /// Check the signatures of a delivery that was received
@@ -131,6 +134,7 @@ fn dispatch(command: Command, surroundings: &mut Surroundings<'_>) -> Result<(),
         Command::Demo(arguments) => demo::run(arguments, surroundings),
         Command::Check(arguments) => check::run(arguments, surroundings),
         Command::Backup(arguments) => backup::run(*arguments, surroundings),
+        Command::Migrate(arguments) => migrate::run(*arguments, surroundings),
         Command::Publish(arguments) => publish::run(&arguments, surroundings),
         Command::VerifySignature(arguments) => verify_signature::run(&arguments, surroundings),
     }

@@ -13,7 +13,7 @@ use super::intake::Intake;
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
 use crate::api::thread::{ServerThread, ServerWiring};
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, StoreKind};
 use crate::deliver::dns::Resolver;
 use crate::deliver::tls::Tls;
 use crate::deliver::{ClientSettings, Guard};
@@ -40,6 +40,10 @@ pub(super) struct Arguments {
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<(), CommandError> {
     let config = arguments.config.load(surroundings)?;
+    if config.store.kind == StoreKind::Scylla {
+        let rule = "must be `embedded`: `serve` does not use a cluster in this version";
+        return Err(CommandError::Config(vec![config.fault("store.kind", rule)]));
+    }
     let format = match config.environment {
         Environment::Local => LogFormat::Text,
         Environment::Production => LogFormat::Json,
@@ -199,4 +203,18 @@ fn auto_disable(config: &Config) -> AutoDisable {
 
 fn random_seed() -> u64 {
     getrandom::u64().unwrap_or(0x5eed)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::MISUSED;
+    use crate::cli::tests::ran;
+
+    #[test]
+    fn a_cluster_is_refused_by_name() {
+        let environment = [("STREAMING_HUB_STORE", "scylla"), ("STREAMING_HUB_SCYLLA_NODES", "127.0.0.1:9")];
+        let (code, _, errors) = ran(&["serve"], &environment, b"");
+        assert_eq!(code, MISUSED);
+        assert!(errors.contains("store.kind = \"scylla\": must be `embedded`"), "{errors}");
+    }
 }

@@ -8,8 +8,8 @@ use super::setting::{SETTINGS, Setting, by_key};
 use super::value::{self, Parsed};
 use super::{
     AutodisableConfig, CaCertificate, Config, DeliveryConfig, Environment, HttpConfig, KafkaAssignment, KafkaConfig,
-    LimitsConfig, Listed, RetentionConfig, ScramConfig, ScramMechanism, SecurityConfig, ShutdownConfig, StoreConfig,
-    TelemetryConfig,
+    LimitsConfig, Listed, RetentionConfig, ScramConfig, ScramMechanism, ScyllaConfig, SecurityConfig, ShutdownConfig,
+    StoreConfig, StoreKind, TelemetryConfig,
 };
 use crate::types::{Duration, RetryPolicy, Secret, limits};
 
@@ -30,7 +30,6 @@ pub fn check(mut raw: RawSettings) -> Result<Config, Vec<ConfigFault>> {
     let environment = reader.value("env", environment);
     reader.production = environment == Environment::Production;
     let config = reader.config(environment);
-    reader.refuse_reserved();
     reader.relate(&config);
     if reader.faults.is_empty() { Ok(config) } else { Err(reader.faults) }
 }
@@ -104,9 +103,29 @@ impl Reader {
         Some(ScramConfig { mechanism: mechanism?, username: username?, password: password? })
     }
 
+    /// All of the cluster's settings are judged, whichever store is used.
     fn store(&mut self) -> StoreConfig {
-        self.value("store.kind", store_kind);
-        StoreConfig { data_dir: self.value("store.data_dir", path) }
+        let kind = self.value("store.kind", store_kind);
+        if kind == StoreKind::Scylla {
+            self.require("store.scylla_nodes", "must be set with `store.kind = scylla`");
+        }
+        let nodes = self.optional("store.scylla_nodes", value::nodes);
+        let keyspace = self.value("store.scylla_keyspace", value::keyspace);
+        let datacenter = self.optional("store.scylla_datacenter", value::name);
+        let login = self.login();
+        let scylla = nodes.map(|nodes| ScyllaConfig { nodes, keyspace, datacenter, login });
+        StoreConfig { kind, data_dir: self.value("store.data_dir", path), scylla }
+    }
+
+    fn login(&mut self) -> Option<(String, Secret)> {
+        let username = self.optional("store.scylla_username", value::name);
+        let password = self.optional("store.scylla_password", secret);
+        if self.is_set("store.scylla_username") {
+            self.require("store.scylla_password", "must be set with `store.scylla_username`");
+        } else if self.is_set("store.scylla_password") {
+            self.require("store.scylla_username", "must be set with `store.scylla_password`");
+        }
+        username.zip(password)
     }
 
     fn delivery(&mut self) -> DeliveryConfig {
@@ -178,15 +197,6 @@ impl Reader {
         };
         let key = text.and_then(|text| value::encryption_key(&text).map_err(|rule| format!("what it names {rule}")));
         key.map_err(|rule| self.fault("security.kek_ref", rule)).ok()
-    }
-
-    /// Settings of a store that this version has not.
-    fn refuse_reserved(&mut self) {
-        for key in ["store.scylla_nodes", "store.scylla_keyspace"] {
-            if self.is_set(key) {
-                self.fault(key, "is not available in this version: the store is `embedded`");
-            }
-        }
     }
 
     /// The rules between settings. A key that is at fault already is not judged again.
@@ -296,11 +306,11 @@ fn environment(text: &str) -> Parsed<Environment> {
     }
 }
 
-fn store_kind(text: &str) -> Parsed<()> {
+fn store_kind(text: &str) -> Parsed<StoreKind> {
     match text {
-        "embedded" => Ok(()),
-        "scylla" => Err("is not available in this version: must be `embedded`".to_owned()),
-        _ => Err("must be `embedded`".to_owned()),
+        "embedded" => Ok(StoreKind::Embedded),
+        "scylla" => Ok(StoreKind::Scylla),
+        _ => Err("must be `embedded` or `scylla`".to_owned()),
     }
 }
 

@@ -146,11 +146,37 @@ impl ScramMechanism {
     }
 }
 
-/// The embedded store.
+/// The store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Its directory.
+    /// Which one.
+    pub kind: StoreKind,
+    /// The embedded store's directory.
     pub data_dir: PathBuf,
+    /// The cluster; there whenever its nodes are named.
+    pub scylla: Option<ScyllaConfig>,
+}
+
+/// The stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// One directory of this machine.
+    Embedded,
+    /// A cluster of `ScyllaDB` or Apache Cassandra.
+    Scylla,
+}
+
+/// A cluster.
+#[derive(Clone, Debug)]
+pub struct ScyllaConfig {
+    /// `host:port`, at least one.
+    pub nodes: Vec<String>,
+    /// The hub's keyspace.
+    pub keyspace: String,
+    /// Only its nodes are asked; absent: all.
+    pub datacenter: Option<String>,
+    /// User and password, where the cluster wants one.
+    pub login: Option<(String, Secret)>,
 }
 
 /// Attempts, poison, auto-disable, secrets.
@@ -263,6 +289,18 @@ impl Config {
     ) -> Result<Self, Vec<ConfigFault>> {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
         checked::check(raw::RawSettings::gather(file, environment, flags.into_iter()))
+    }
+
+    /// The fault of a setting that is good by itself, but not for what is to be done.
+    #[must_use]
+    pub fn fault(&self, key: &str, rule: &str) -> ConfigFault {
+        let listed = self.listing.iter().find(|listed| listed.key == key).expect("every setting is listed");
+        ConfigFault {
+            key: key.to_owned(),
+            value: listed.value.clone(),
+            rule: rule.to_owned(),
+            origin: listed.origin.clone(),
+        }
     }
 
     /// Every setting with its value and origin, one a line, secrets redacted.
@@ -407,13 +445,22 @@ mod tests {
     }
 
     #[test]
-    fn the_store_of_later_versions_is_refused_by_name() {
-        let cluster = [("STREAMING_HUB_STORE", "scylla"), ("STREAMING_HUB_SCYLLA_NODES", "a:9042")];
-        let found = faults(None, &cluster);
-        assert!(
-            found.len() == 2 && found.iter().all(|fault| fault.contains("not available in this version")),
-            "{found:?}"
-        );
+    fn a_cluster_is_named_by_its_nodes_and_entered_with_user_and_password() {
+        let cluster = [("STREAMING_HUB_STORE", "scylla"), ("STREAMING_HUB_SCYLLA_NODES", "a:9042, b:9042")];
+        let store = load(None, &cluster, &[]).expect("a configuration").store;
+        assert_eq!(store.kind, StoreKind::Scylla);
+        let scylla = store.scylla.expect("nodes are named");
+        assert_eq!((scylla.nodes.len(), scylla.keyspace.as_str()), (2, "streaming_hub"));
+        assert!(scylla.login.is_none() && scylla.datacenter.is_none());
+        assert!(faults(None, &cluster[..1])[0].starts_with("store.scylla_nodes: must be set"));
+        let lone = [("STREAMING_HUB_SCYLLA_PASSWORD", "hunter2")];
+        assert!(faults(None, &lone)[0].starts_with("store.scylla_username: must be set"));
+        for bad in ["Hub", "1hub", "hub-1", "h\"", ""] {
+            let keyspace = [("STREAMING_HUB_SCYLLA_KEYSPACE", bad)];
+            assert_eq!(load(None, &keyspace, &[]).is_err(), !bad.is_empty(), "{bad}");
+        }
+        assert!(faults(None, &[("STREAMING_HUB_STORE", "cassandra")])[0].starts_with("store.kind: must be"));
+        assert!(load(None, &[], &[("store.scylla_password", "hunter2")]).is_err(), "no flag for secrets");
     }
 
     #[test]

@@ -99,10 +99,13 @@ pub const SETTINGS: &[Setting] = &[
     secret("kafka.scram_password", "STREAMING_HUB_KAFKA_SCRAM_PASSWORD", "SASL password"),
     local("kafka.allow_insecure", "STREAMING_HUB_ALLOW_INSECURE_KAFKA", "plain-text Kafka outside `production`, which always refuses it"),
 
-    set("store.kind", "STREAMING_HUB_STORE", "embedded", "`embedded`; `scylla` is not available in this version"),
+    set("store.kind", "STREAMING_HUB_STORE", "embedded", "`embedded`, or `scylla`: a cluster of ScyllaDB or Apache Cassandra, which `migrate` prepares and `serve` does not use yet"),
     set("store.data_dir", "STREAMING_HUB_DATA_DIR", "data", "directory of the embedded store"),
-    unset("store.scylla_nodes", "STREAMING_HUB_SCYLLA_NODES", "reserved for `store.kind = scylla`"),
-    unset("store.scylla_keyspace", "STREAMING_HUB_SCYLLA_KEYSPACE", "reserved for `store.kind = scylla`"),
+    unset("store.scylla_nodes", "STREAMING_HUB_SCYLLA_NODES", "`host:port` list of nodes of the cluster; needed with `store.kind = scylla` and for `migrate`"),
+    set("store.scylla_keyspace", "STREAMING_HUB_SCYLLA_KEYSPACE", "streaming_hub", "the hub's keyspace: lower-case letters, digits and `_`, beginning with a letter"),
+    unset("store.scylla_datacenter", "STREAMING_HUB_SCYLLA_DATACENTER", "datacenter whose nodes are asked; unset: all nodes are"),
+    unset("store.scylla_username", "STREAMING_HUB_SCYLLA_USERNAME", "user of the cluster"),
+    secret("store.scylla_password", "STREAMING_HUB_SCYLLA_PASSWORD", "its password"),
 
     set("delivery.dispatch_workers", "STREAMING_HUB_DISPATCH_WORKERS", "256", "attempts in flight per shard, 1 to 4096"),
     set("delivery.poison_threshold", "STREAMING_HUB_POISON_THRESHOLD", "5", "reclaims after which a crashing job is poison, 1 to 100"),

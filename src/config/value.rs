@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ipnet::IpNet;
 
+use crate::types::limits::CQL_KEYSPACE_MAX_BYTES;
 use crate::types::{Duration, Secret};
 
 /// A parsed value, or the rule that the text breaks.
@@ -130,16 +131,28 @@ fn network(entry: &str) -> Parsed<IpNet> {
 /// # Errors
 /// For any other text; the rule names the first entry that breaks it.
 pub fn brokers(text: &str) -> Parsed<Vec<String>> {
-    let brokers: Vec<String> = list(text).map(broker).collect::<Parsed<_>>()?;
-    if brokers.is_empty() { Err("must name at least one broker as `host:port`".to_owned()) } else { Ok(brokers) }
+    addresses(text, "broker")
 }
 
-fn broker(entry: &str) -> Parsed<String> {
+/// The nodes of a cluster: `host:port`, separated by commas; at least one.
+///
+/// # Errors
+/// For any other text; the rule names the first entry that breaks it.
+pub fn nodes(text: &str) -> Parsed<Vec<String>> {
+    addresses(text, "node")
+}
+
+fn addresses(text: &str, what: &str) -> Parsed<Vec<String>> {
+    let found: Vec<String> = list(text).map(|entry| address(entry, what)).collect::<Parsed<_>>()?;
+    if found.is_empty() { Err(format!("must name at least one {what} as `host:port`")) } else { Ok(found) }
+}
+
+fn address(entry: &str, what: &str) -> Parsed<String> {
     let (host, port) = entry.rsplit_once(':').unwrap_or((entry, ""));
     let bracketed = host.starts_with('[') && host.ends_with(']');
     let plain = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
     let valid = (bracketed || plain) && port.parse::<u16>().is_ok_and(|port| port > 0);
-    let rule = || format!("must be brokers as `host:port`; `{}` is none", entry.escape_debug());
+    let rule = || format!("must be {what}s as `host:port`; `{}` is none", entry.escape_debug());
     valid.then(|| entry.to_owned()).ok_or_else(rule)
 }
 
@@ -165,6 +178,17 @@ pub fn dotted_prefix(text: &str) -> Parsed<String> {
 pub fn name(text: &str) -> Parsed<String> {
     let valid = (1..=255).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
     valid.then(|| text.to_owned()).ok_or_else(|| "must be 1 to 255 visible ASCII characters".to_owned())
+}
+
+/// A keyspace's name, which is the same whether or not a server folds its case.
+///
+/// # Errors
+/// For any other text.
+pub fn keyspace(text: &str) -> Parsed<String> {
+    let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let valid = plain && text.len() <= CQL_KEYSPACE_MAX_BYTES && text.starts_with(|c: char| c.is_ascii_lowercase());
+    let rule = "must be at most 48 lower-case letters, digits and `_`, beginning with a letter";
+    valid.then(|| text.to_owned()).ok_or_else(|| rule.to_owned())
 }
 
 /// A key-encryption key: base64 of 32 bytes; white space around it is ignored.

@@ -1,0 +1,81 @@
+//! `migrate`: prepares a cluster for the hub. It finds out what the nodes are, makes the keyspace where it is told how
+//! many copies to keep, applies the steps of `schema.cql` that are missing, and says what it did. Running it again
+//! changes nothing.
+
+use clap::Args;
+
+use super::settings::ConfigArguments;
+use super::{CommandError, Surroundings};
+use crate::store::scylla::{ClusterError, ClusterSettings, Keyspace, Migrated, migrate};
+use crate::types::limits;
+
+/// Prepare a cluster
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Copies of each row in the local datacenter, for a keyspace that is not there yet; 3 survive the loss of a node
+    #[arg(long, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CQL_REPLICATION_MAX)))]
+    replication_factor: Option<u32>,
+    #[command(flatten)]
+    config: ConfigArguments,
+}
+
+/// Prepares the cluster of the settings.
+///
+/// # Errors
+/// [`CommandError::Config`] without nodes; [`CommandError::Failed`] names the setting, its value and the rule.
+pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<(), CommandError> {
+    let config = arguments.config.load(surroundings)?;
+    let Some(cluster) = &config.store.scylla else {
+        let fault = config.fault("store.scylla_nodes", "must be set: `migrate` needs a cluster");
+        return Err(CommandError::Config(vec![fault]));
+    };
+    let settings = ClusterSettings {
+        nodes: cluster.nodes.clone(),
+        keyspace: cluster.keyspace.clone(),
+        login: cluster.login.clone(),
+        datacenter: cluster.datacenter.clone(),
+    };
+    let migrated = migrate(&settings, arguments.replication_factor, surroundings.clock.now())?;
+    write!(surroundings.output, "{}", told(&settings, &migrated))?;
+    Ok(())
+}
+
+impl From<ClusterError> for CommandError {
+    fn from(error: ClusterError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+fn told(settings: &ClusterSettings, migrated: &Migrated) -> String {
+    let name = &settings.keyspace;
+    let keyspace = match &migrated.keyspace {
+        Keyspace::Found => format!("keyspace {name}: was there, its replication is left as it is"),
+        Keyspace::Made { datacenter, factor } => format!("keyspace {name}: made, copies in {datacenter}: {factor}"),
+    };
+    let version = migrated.version;
+    let schema = if migrated.applied.is_empty() {
+        format!("schema: version {version}, nothing to do")
+    } else {
+        let steps: Vec<String> = migrated.applied.iter().map(ToString::to_string).collect();
+        format!("schema: applied step {}, now version {version}", steps.join(", "))
+    };
+    format!("{}: {}\n{keyspace}\n{schema}\n", settings.nodes.join(","), migrated.server)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::tests::ran;
+    use crate::cli::{FAILED, MISUSED};
+
+    #[test]
+    fn what_stands_in_the_way_is_named() {
+        let (code, _, errors) = ran(&["migrate"], &[], b"");
+        assert_eq!(code, MISUSED);
+        assert!(errors.contains("store.scylla_nodes") && errors.contains("must be set"), "{errors}");
+        let (code, _, errors) = ran(&["migrate", "--store.scylla_nodes", "127.0.0.1:9"], &[], b"");
+        assert_eq!(code, FAILED);
+        assert!(errors.contains("store.scylla_nodes = \"127.0.0.1:9\": at least one"), "{errors}");
+        let none = ["migrate", "--replication-factor", "0", "--store.scylla_nodes", "127.0.0.1:9"];
+        assert_eq!(ran(&none, &[], b"").0, MISUSED);
+    }
+}
