@@ -25,7 +25,7 @@ pub mod scylla;
 #[cfg(feature = "serve")]
 pub mod seal;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "real"))]
 pub mod tests;
 
 use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};

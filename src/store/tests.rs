@@ -1,11 +1,14 @@
 //! What every store must do, as tests over "apply a batch, answer a read". A store's own tests run
-//! [`conforms`] with a fresh one for each case.
+//! [`conforms`] with a fresh one for each case, or with a slot of its own for each. The feature `real` has it too, for
+//! the tests against real servers.
+
+mod chunks;
 
 use std::rc::Rc;
 
 use uuid::Uuid;
 
-use super::codec::samples;
+use super::codec::plain as samples;
 use crate::engine::rows::{CircuitRecord, DestinationRecord, LoggedEvent, NewJob, SlotRecord, Wanted};
 use crate::engine::{Batch, BatchNumber, Read, ReadAnswer, Row, Unit};
 use crate::types::{
@@ -19,11 +22,15 @@ pub trait Subject {
     fn apply(&mut self, batch: &Batch);
     /// Answers a read.
     fn answer(&mut self, read: Read) -> ReadAnswer;
+    /// The slot that a case uses.
+    fn slot(&self) -> Slot {
+        SLOT
+    }
 }
 
 /// Runs every case, each on a store of its own.
 pub fn conforms<S: Subject>(mut make: impl FnMut() -> S) {
-    let cases: [fn(&mut S); 9] = [
+    let cases: [fn(&mut S); 14] = [
         a_slot_never_written_has_no_record,
         a_slot_s_small_records_come_back_as_last_written,
         events_come_back_with_their_jobs,
@@ -33,18 +40,28 @@ pub fn conforms<S: Subject>(mut make: impl FnMut() -> S) {
         ids_of_a_bucket_come_back_from_all_packs,
         a_late_or_repeated_row_undoes_nothing,
         the_later_row_of_a_batch_stands,
+        chunks::a_large_payload_comes_back_whole,
+        chunks::events_on_both_sides_of_a_border_are_one_log,
+        chunks::pages_go_on_across_chunks,
+        chunks::a_queue_is_read_below_and_above_what_is_flushed,
+        chunks::due_rows_of_many_minutes_come_in_order_and_in_pages,
     ];
     for case in cases {
         case(&mut make());
     }
 }
 
-/// The slot that all cases use.
+/// The slot that all cases use, unless the store gives each its own.
 pub const SLOT: Slot = Slot(3);
 
-/// A batch of the slot.
+/// A batch of [`SLOT`].
 pub fn batch(number: u64, rows: Vec<Row>) -> Batch {
-    Batch { unit: Unit::Slot(SLOT), number: BatchNumber(number), rows: Rc::new(rows) }
+    batch_of(SLOT, number, rows)
+}
+
+/// A batch of `slot`.
+pub fn batch_of(slot: Slot, number: u64, rows: Vec<Row>) -> Batch {
+    Batch { unit: Unit::Slot(slot), number: BatchNumber(number), rows: Rc::new(rows) }
 }
 
 /// A tenant.
@@ -58,17 +75,23 @@ pub fn event_row(name: &str, sequence: u64, subscription: u128) -> Row {
     Row::Event { event: Rc::new(samples::plain_event(name, sequence)), jobs }
 }
 
-/// The first job of an event.
+/// The first job of an event of [`SLOT`].
 pub fn job_key(sequence: u64) -> JobKey {
-    JobKey { slot: SLOT, sequence: Sequence(sequence), ordinal: 0 }
+    first_job(SLOT, sequence)
+}
+
+/// The first job of an event of `slot`.
+pub fn first_job(slot: Slot, sequence: u64) -> JobKey {
+    JobKey { slot, sequence: Sequence(sequence), ordinal: 0 }
 }
 
 /// Everything the log has from `from` on, read page by page.
 pub fn whole_log<S: Subject>(store: &mut S, from: u64) -> Vec<LoggedEvent> {
+    let slot = store.slot();
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let read = Read::Log { slot: SLOT, from: Sequence(from), after };
+        let read = Read::Log { slot, from: Sequence(from), after };
         let ReadAnswer::Log { events, next } = store.answer(read) else { panic!("a page of the log") };
         assert!(events.len() <= limits::LOG_PAGE_EVENTS);
         all.extend(events);
@@ -80,13 +103,15 @@ pub fn whole_log<S: Subject>(store: &mut S, from: u64) -> Vec<LoggedEvent> {
 }
 
 fn one_event<S: Subject>(store: &mut S, name: &str, sequence: u64) -> Option<LoggedEvent> {
-    let read = Read::Event { slot: SLOT, tenant: tenant(name), sequence: Sequence(sequence) };
+    let slot = store.slot();
+    let read = Read::Event { slot, tenant: tenant(name), sequence: Sequence(sequence) };
     let ReadAnswer::Event(event) = store.answer(read) else { panic!("an event") };
     event
 }
 
 fn a_slot_never_written_has_no_record<S: Subject>(store: &mut S) {
-    let ReadAnswer::Slot { record, overflow, destinations, first_due } = store.answer(Read::Slot(SLOT)) else {
+    let slot = store.slot();
+    let ReadAnswer::Slot { record, overflow, destinations, first_due } = store.answer(Read::Slot(slot)) else {
         panic!("a slot")
     };
     assert_eq!((record, overflow, destinations, first_due), (None, Vec::new(), Vec::new(), None));
@@ -95,6 +120,7 @@ fn a_slot_never_written_has_no_record<S: Subject>(store: &mut S) {
 }
 
 fn a_slot_s_small_records_come_back_as_last_written<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let (subscription, gone) = (SubscriptionId(Uuid::from_u128(1)), SubscriptionId(Uuid::from_u128(2)));
     let destination = DestinationId(Uuid::from_u128(3));
     let circuit = CircuitRecord::Closed { failures: 2, since: Time(5) };
@@ -102,22 +128,24 @@ fn a_slot_s_small_records_come_back_as_last_written<S: Subject>(store: &mut S) {
     let record = SlotRecord { low_water: Sequence(4), flushed: Sequence(9), due_bound: Time(100) };
     let overflow = |subscription, cursor| Row::Overflow { tenant: tenant("acme"), subscription, cursor };
     let destination_row = |destination, record| Row::Destination { tenant: tenant("acme"), destination, record };
-    store.apply(&batch(
+    store.apply(&batch_of(
+        slot,
         1,
         vec![
             Row::Slot(SlotRecord::default()),
             overflow(subscription, Some(Sequence(7))),
             overflow(gone, Some(Sequence(8))),
             destination_row(destination, Some(DestinationRecord::default())),
-            Row::Due { tenant: tenant("acme"), key: job_key(1), at: Time(99) },
-            Row::Due { tenant: tenant("acme"), key: job_key(2), at: Time(150) },
+            Row::Due { tenant: tenant("acme"), key: first_job(slot, 1), at: Time(99) },
+            Row::Due { tenant: tenant("acme"), key: first_job(slot, 2), at: Time(150) },
         ],
     ));
-    store.apply(&batch(
+    store.apply(&batch_of(
+        slot,
         2,
         vec![Row::Slot(record), overflow(gone, None), destination_row(destination, Some(remembered))],
     ));
-    let ReadAnswer::Slot { record: found, overflow, destinations, first_due } = store.answer(Read::Slot(SLOT)) else {
+    let ReadAnswer::Slot { record: found, overflow, destinations, first_due } = store.answer(Read::Slot(slot)) else {
         panic!("a slot")
     };
     assert_eq!(found, Some(record));
@@ -127,21 +155,24 @@ fn a_slot_s_small_records_come_back_as_last_written<S: Subject>(store: &mut S) {
 }
 
 fn events_come_back_with_their_jobs<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let event = samples::plain_event("acme", 1);
     let waiting = NewJob { claim: None, ..samples::claimed_job(8) };
-    store.apply(&batch(
+    store.apply(&batch_of(
+        slot,
         1,
         vec![Row::Event { event: Rc::new(event.clone()), jobs: vec![samples::claimed_job(7), waiting] }],
     ));
     let failed = samples::failed_attempt(1, ErrorKind::Connect);
-    store.apply(&batch(
+    store.apply(&batch_of(
+        slot,
         2,
         vec![
-            attempt_row("acme", 1, &failed, None),
-            Row::Claim { tenant: tenant("acme"), key: job_key(1), number: 2, claim: samples::plain_claim(2) },
+            attempt_row(slot, "acme", 1, &failed, None),
+            Row::Claim { tenant: tenant("acme"), key: first_job(slot, 1), number: 2, claim: samples::plain_claim(2) },
             Row::Run {
                 tenant: tenant("acme"),
-                key: JobKey { ordinal: 2, ..job_key(1) },
+                key: JobKey { ordinal: 2, ..first_job(slot, 1) },
                 subscription: waiting.subscription,
                 destination: waiting.destination,
                 run: samples::manual_run(5).run,
@@ -164,10 +195,11 @@ fn events_come_back_with_their_jobs<S: Subject>(store: &mut S) {
 }
 
 fn the_log_is_read_in_pages_and_from_a_sequence<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let count = limits::LOG_PAGE_EVENTS as u64 + 10;
     let names = ["acme", "acme2", "b"];
     let rows = (1..=count).map(|sequence| event_row(names[(sequence % 3) as usize], sequence, 1)).collect();
-    store.apply(&batch(1, rows));
+    store.apply(&batch_of(slot, 1, rows));
     assert_eq!(whole_log(store, 0).len() as u64, count);
     let tail = whole_log(store, count - 4);
     let mut sequences: Vec<u64> = tail.iter().map(|logged| logged.event.sequence.0).collect();
@@ -177,15 +209,16 @@ fn the_log_is_read_in_pages_and_from_a_sequence<S: Subject>(store: &mut S) {
         let own = |logged: &&LoggedEvent| logged.event.tenant.as_str() == name;
         assert!(tail.iter().filter(own).is_sorted_by_key(|logged| logged.event.sequence));
     }
-    let other = Read::Log { slot: Slot(SLOT.0 + 1), from: Sequence(0), after: None };
+    let other = Read::Log { slot: Slot(slot.0 + 1), from: Sequence(0), after: None };
     assert!(matches!(store.answer(other), ReadAnswer::Log { events, next: None } if events.is_empty()));
 }
 
 fn a_queue_page_says_how_far_it_looked<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let rows = (1..=20).map(|sequence| event_row("acme", sequence, u128::from(sequence % 2) + 1)).collect();
-    store.apply(&batch(1, rows));
+    store.apply(&batch_of(slot, 1, rows));
     let read = Read::Queue {
-        slot: SLOT,
+        slot,
         tenant: tenant("acme"),
         from: Sequence(5),
         to: Sequence(12),
@@ -199,16 +232,18 @@ fn a_queue_page_says_how_far_it_looked<S: Subject>(store: &mut S) {
 }
 
 fn due_rows_come_in_order_with_their_events<S: Subject>(store: &mut S) {
-    let due = |sequence: u64, at: u64| Row::Due { tenant: tenant("acme"), key: job_key(sequence), at: Time(at) };
+    let slot = store.slot();
+    let due =
+        |sequence: u64, at: u64| Row::Due { tenant: tenant("acme"), key: first_job(slot, sequence), at: Time(at) };
     let rows =
         vec![event_row("acme", 1, 1), event_row("acme", 2, 1), due(2, 300), due(1, 100), due(9, 200), due(1, 900)];
-    store.apply(&batch(1, rows));
-    let read = |from: u64, after, to: u64| Read::Due { slot: SLOT, from: Time(from), after, to: Time(to) };
+    store.apply(&batch_of(slot, 1, rows));
+    let read = |from: u64, after, to: u64| Read::Due { slot, from: Time(from), after, to: Time(to) };
     let ReadAnswer::Due { rows, more, first_after } = store.answer(read(100, None, 301)) else { panic!("due rows") };
     let found: Vec<_> = rows.iter().map(|row| (row.at.0, row.key.sequence.0, row.event.is_some())).collect();
     assert_eq!(found, [(100, 1, true), (200, 9, false), (300, 2, true)]);
     assert_eq!((more, first_after), (false, Some(Time(900))));
-    let after = Some((Time(200), job_key(9)));
+    let after = Some((Time(200), first_job(slot, 9)));
     let ReadAnswer::Due { rows, .. } = store.answer(read(100, after, 301)) else { panic!("due rows") };
     assert_eq!(rows.iter().map(|row| row.at.0).collect::<Vec<_>>(), [300]);
     let ReadAnswer::Due { rows, first_after, .. } = store.answer(read(901, None, 1_000)) else { panic!("due rows") };
@@ -216,26 +251,32 @@ fn due_rows_come_in_order_with_their_events<S: Subject>(store: &mut S) {
 }
 
 fn ids_of_a_bucket_come_back_from_all_packs<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let ids = |minute, entries| Row::Ids { minute, entries };
-    store.apply(&batch(1, vec![ids(7, vec![(1, Sequence(1)), (2, Sequence(2))]), ids(8, vec![(3, Sequence(3))])]));
-    store.apply(&batch(2, vec![ids(7, vec![(4, Sequence(4))])]));
+    store.apply(&batch_of(
+        slot,
+        1,
+        vec![ids(7, vec![(1, Sequence(1)), (2, Sequence(2))]), ids(8, vec![(3, Sequence(3))])],
+    ));
+    store.apply(&batch_of(slot, 2, vec![ids(7, vec![(4, Sequence(4))])]));
     let from = Sequence(0);
-    let read = Read::Ids { slot: SLOT, minute: 7, from };
+    let read = Read::Ids { slot, minute: 7, from };
     let ReadAnswer::Ids { entries: mut found, .. } = store.answer(read) else { panic!("ids") };
     found.sort_unstable();
     assert_eq!(found, [(1, Sequence(1)), (2, Sequence(2)), (4, Sequence(4))]);
-    let none = store.answer(Read::Ids { slot: SLOT, minute: 9, from });
+    let none = store.answer(Read::Ids { slot, minute: 9, from });
     assert!(matches!(none, ReadAnswer::Ids { entries, next: None } if entries.is_empty()));
 }
 
 fn a_late_or_repeated_row_undoes_nothing<S: Subject>(store: &mut S) {
-    let end = |end| Row::End { tenant: tenant("acme"), key: job_key(1), end, at: Time(50) };
-    let first = batch(1, vec![event_row("acme", 1, 1)]);
+    let slot = store.slot();
+    let end = |end| Row::End { tenant: tenant("acme"), key: first_job(slot, 1), end, at: Time(50) };
+    let first = batch_of(slot, 1, vec![event_row("acme", 1, 1)]);
     store.apply(&first);
     let delivered = AttemptRecord { next_at: None, ..samples::failed_attempt(1, ErrorKind::Reset) };
-    let ended = batch(2, vec![attempt_row("acme", 1, &delivered, Some(End::Delivered))]);
+    let ended = batch_of(slot, 2, vec![attempt_row(slot, "acme", 1, &delivered, Some(End::Delivered))]);
     store.apply(&ended);
-    store.apply(&batch(3, vec![end(End::DeadLettered(EndReason::Expired)), end(End::Cancelled)]));
+    store.apply(&batch_of(slot, 3, vec![end(End::DeadLettered(EndReason::Expired)), end(End::Cancelled)]));
     store.apply(&ended);
     store.apply(&first);
     let job = one_event(store, "acme", 1).expect("it was written").jobs.remove(0);
@@ -244,24 +285,25 @@ fn a_late_or_repeated_row_undoes_nothing<S: Subject>(store: &mut S) {
 }
 
 fn the_later_row_of_a_batch_stands<S: Subject>(store: &mut S) {
+    let slot = store.slot();
     let record = |low: u64| SlotRecord { low_water: Sequence(low), ..SlotRecord::default() };
     let failed = samples::failed_attempt(1, ErrorKind::Reset);
-    let claim = Row::Claim { tenant: tenant("acme"), key: job_key(1), number: 1, claim: failed.claim };
+    let claim = Row::Claim { tenant: tenant("acme"), key: first_job(slot, 1), number: 1, claim: failed.claim };
     let rows = vec![
         event_row("acme", 1, 1),
         Row::Slot(record(1)),
         claim,
-        attempt_row("acme", 1, &failed, None),
+        attempt_row(slot, "acme", 1, &failed, None),
         Row::Slot(record(2)),
     ];
-    store.apply(&batch(1, rows));
+    store.apply(&batch_of(slot, 1, rows));
     let job = one_event(store, "acme", 1).expect("it was written").jobs.remove(0);
     assert_eq!((job.attempts, job.open_claim), (1, None));
     assert!(
-        matches!(store.answer(Read::Slot(SLOT)), ReadAnswer::Slot { record: Some(found), .. } if found == record(2))
+        matches!(store.answer(Read::Slot(slot)), ReadAnswer::Slot { record: Some(found), .. } if found == record(2))
     );
 }
 
-fn attempt_row(name: &str, sequence: u64, record: &AttemptRecord, end: Option<End>) -> Row {
-    Row::Attempt { tenant: tenant(name), key: job_key(sequence), record: Box::new(record.clone()), end }
+fn attempt_row(slot: Slot, name: &str, sequence: u64, record: &AttemptRecord, end: Option<End>) -> Row {
+    Row::Attempt { tenant: tenant(name), key: first_job(slot, sequence), record: Box::new(record.clone()), end }
 }

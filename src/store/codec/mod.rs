@@ -26,6 +26,8 @@ pub mod wire;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(any(test, feature = "real"))]
+pub(crate) mod plain;
 #[cfg(test)]
 pub(crate) mod samples;
 

@@ -1,8 +1,10 @@
-//! Records for tests: a few plain ones, and strategies that give any.
+//! Records for tests: a few more plain ones, and strategies that give any.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use uuid::Uuid;
+
+pub use super::plain::*;
 
 use super::job::RunRow;
 use crate::engine::QuarantineRecord;
@@ -17,50 +19,6 @@ use crate::types::{
     EndReason, ErrorKind, Event, HttpRequest, JobKey, JobRecord, LaneName, ProducerDeadLetter, RetryPolicy, RunId,
     Secret, Sequence, Slot, Source, SourceId, Subscription, SubscriptionId, TenantId, Time, Trigger,
 };
-
-pub fn plain_event(tenant: &str, sequence: u64) -> Event {
-    Event {
-        tenant: TenantId::new(tenant).expect("a valid tenant"),
-        id: crate::types::ids::uuid_v7(Time::from_millis(1_700_000_000_000 + sequence), u128::from(sequence)),
-        sequence: Sequence(sequence),
-        received_at: Time::from_millis(1_700_000_000_000 + sequence),
-        key: "loan.approved".into(),
-        schema_major: 1,
-        attributes: Attributes::pack([("id", "1"), ("source", "loans")]),
-        traceparent: None,
-        tracestate: None,
-        content_encoding: None,
-        source_id: None,
-        request: None,
-        lane: LaneName::kafka("lerian.streaming.loans", 3),
-        payload: Bytes::from_static(b"{\"a\":1}"),
-    }
-}
-
-pub fn claimed_job(subscription: u128) -> NewJob {
-    NewJob {
-        subscription: SubscriptionId(Uuid::from_u128(subscription)),
-        destination: DestinationId(Uuid::from_u128(2)),
-        claim: Some(plain_claim(1)),
-    }
-}
-
-pub fn plain_claim(id: u128) -> ClaimRecord {
-    ClaimRecord { attempt: AttemptId(Uuid::from_u128(id)), claimed_at: Time(10), until: Time(20), alone: false }
-}
-
-pub fn failed_attempt(number: u32, kind: ErrorKind) -> AttemptRecord {
-    AttemptRecord {
-        number,
-        claim: plain_claim(u128::from(number)),
-        destination: DestinationId(Uuid::from_u128(2)),
-        url: "https://example.com/".into(),
-        outcome: AttemptOutcome { ended_at: Time(15), error_kind: Some(kind), ..AttemptOutcome::default() },
-        counted: true,
-        reclaim: false,
-        next_at: Some(Time(1_000)),
-    }
-}
 
 pub fn plain_job(key: JobKey) -> JobRecord {
     JobRecord {
@@ -100,16 +58,6 @@ pub fn producer_dead_letter(offset: u64) -> ProducerDeadLetter {
         producer_id: None,
         payload_omitted: Some(true),
         payload_bytes: None,
-    }
-}
-
-pub fn manual_run(id: u128) -> RunRow {
-    RunRow {
-        subscription: SubscriptionId(Uuid::from_u128(1)),
-        destination: DestinationId(Uuid::from_u128(2)),
-        run: RunId(Uuid::from_u128(id)),
-        trigger: Trigger::Manual,
-        created_at: Time(30),
     }
 }
 

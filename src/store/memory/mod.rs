@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::engine::BatchNumber;
     use crate::engine::rows::{NewJob, Wanted};
+    use crate::store::tests::{Subject, conforms};
     use crate::types::{
         AttemptId, AttemptOutcome, Attributes, ClaimRecord, End, EndReason, Sequence, SubscriptionId, Time,
     };
@@ -243,6 +244,21 @@ mod tests {
 
     fn batch(rows: Vec<Row>) -> Batch {
         Batch { unit: Unit::Slot(SLOT), number: BatchNumber(1), rows: Rc::new(rows) }
+    }
+
+    impl Subject for Memory {
+        fn apply(&mut self, batch: &Batch) {
+            Self::apply(self, batch);
+        }
+
+        fn answer(&mut self, read: Read) -> ReadAnswer {
+            Self::answer(self, &read)
+        }
+    }
+
+    #[test]
+    fn it_conforms() {
+        conforms(Memory::default);
     }
 
     fn small() -> Memory {
