@@ -17,7 +17,7 @@ use super::session::{Failure, RequestCounts, Requests, Session};
 use super::take::{TakeError, Taken, take};
 use crate::engine::{Batch, BatchNumber, Read, ReadAnswer, ReadId, Refusal, Unit};
 use crate::runtime::Clock;
-use crate::store::{Retention, StoreEvent};
+use crate::store::{Retention, StoreEvent, StoreFault};
 use crate::types::{Sequence, ShardId, Slot, limits};
 
 /// How the store is opened.
@@ -45,6 +45,7 @@ struct Inner {
     thread: Option<JoinHandle<()>>,
     /// Unbounded by themselves: each message answers one batch or read that the shard keeps account of.
     shards: Vec<Shard>,
+    faults: flume::Receiver<StoreFault>,
     owned: Mutex<BTreeMap<Slot, Arc<Owned>>>,
     owner: String,
     clock: Clock,
@@ -88,10 +89,11 @@ impl Scylla {
         let requests = Arc::new(Requests::default());
         let (tasks, inbox) = flume::bounded(limits::CQL_TASKS);
         let (report, connected) = flume::bounded(1);
+        let (faulty, faults) = flume::bounded(1);
         let thread = {
             let (cluster, requests) = (settings.cluster, Arc::clone(&requests));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let work = move || runtime.block_on(run(cluster, requests, &inbox, &report));
+            let work = move || runtime.block_on(run(cluster, requests, &inbox, (&report, &faulty)));
             std::thread::Builder::new().name("store-cql".to_owned()).spawn(work)?
         };
         connected.recv().map_err(|_| ClusterError::Stopped)??;
@@ -100,6 +102,7 @@ impl Scylla {
             tasks: Some(tasks),
             thread: Some(thread),
             shards: (0..settings.shards).map(shard).collect(),
+            faults,
             owned: Mutex::default(),
             owner: settings.owner,
             clock: settings.clock,
@@ -115,6 +118,12 @@ impl Scylla {
     #[must_use]
     pub fn events(&self, shard: ShardId) -> flume::Receiver<StoreEvent> {
         self.0.shard(shard).events.1.clone()
+    }
+
+    /// Where the store says that it can't go on; the process must then end.
+    #[must_use]
+    pub fn faults(&self) -> flume::Receiver<StoreFault> {
+        self.0.faults.clone()
     }
 
     /// Begins to make a shard's batches durable, each by itself. Never waits. A slot's batch is refused until the
@@ -294,7 +303,7 @@ async fn run(
     settings: ClusterSettings,
     requests: Arc<Requests>,
     inbox: &flume::Receiver<Task>,
-    report: &flume::Sender<Result<(), ClusterError>>,
+    (report, faulty): (&flume::Sender<Result<(), ClusterError>>, &flume::Sender<StoreFault>),
 ) {
     let session = match open(settings, requests).await {
         Ok(session) => Arc::new(session),
@@ -306,9 +315,12 @@ async fn run(
     let room = Arc::new(tokio::sync::Semaphore::new(limits::CQL_TASKS));
     while let Ok(task) = inbox.recv_async().await {
         let place = Arc::clone(&room).acquire_owned().await.expect("the semaphore is never closed");
-        let work = task(Arc::clone(&session));
+        let (work, faulty) = (tokio::spawn(task(Arc::clone(&session))), faulty.clone());
         tokio::spawn(async move {
-            work.await;
+            if let Err(panic) = work.await {
+                // Whoever waits for it would wait for ever. A second fault has nothing to add.
+                let _ = faulty.try_send(StoreFault(format!("a task of the cluster's thread panicked: {panic}")));
+            }
             drop(place);
         });
     }
