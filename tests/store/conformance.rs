@@ -1,9 +1,11 @@
 //! The store on a CQL server does what every store must.
 
+use std::rc::Rc;
+
 use streaming_hub::engine::rows::SlotRecord;
 use streaming_hub::engine::{Read, ReadAnswer, Row};
-use streaming_hub::store::tests::{Subject as _, batch_of, conforms, event_row};
-use streaming_hub::types::{Sequence, Time};
+use streaming_hub::store::tests::{Subject as _, batch_of, conforms, event_row, first_job, tenant};
+use streaming_hub::types::{End, Event, Sequence, Time};
 
 use super::cassandra::{Node, shared};
 
@@ -23,7 +25,9 @@ fn a_successor_finds_what_is_written_and_goes_on_with_the_index() {
     let mut former = Node::with_a_slot("former");
     let slot = former.slot();
     let record = SlotRecord { low_water: Sequence(2), flushed: Sequence(3), due_bound: Time(7) };
-    let mut rows: Vec<Row> = (1..=5).map(|sequence| event_row("acme", sequence, 1)).collect();
+    let mut rows: Vec<Row> = (1..=4).map(|sequence| event_row("acme", sequence, 1)).collect();
+    rows.push(large_event(5));
+    rows.push(Row::End { tenant: tenant("acme"), key: first_job(slot, 5), end: End::Delivered, at: Time(9) });
     former.apply(&batch_of(slot, 1, rows.split_off(2)));
     former.apply(&batch_of(slot, 2, rows));
     former.apply(&batch_of(slot, 3, vec![Row::Slot(record)]));
@@ -31,6 +35,7 @@ fn a_successor_finds_what_is_written_and_goes_on_with_the_index() {
     assert_eq!(successor.take().record, Some(record));
     let log = streaming_hub::store::tests::whole_log(&mut successor, 2);
     assert_eq!(log.len(), 4);
+    assert!(log.iter().all(|logged| !logged.event.payload.is_empty()), "the index tells sizes");
     let flushed = SlotRecord { flushed: Sequence(6), ..record };
     successor.apply(&batch_of(slot, 4, vec![Row::Slot(flushed)]));
     let mut third = Node::connect("third", slot);
@@ -40,11 +45,17 @@ fn a_successor_finds_what_is_written_and_goes_on_with_the_index() {
     assert_eq!(found, [1, 2, 3, 4, 5], "from the index alone");
 }
 
+fn large_event(sequence: u64) -> Row {
+    let Row::Event { event, jobs } = event_row("acme", sequence, 1) else { unreachable!("an event's row") };
+    let event = Event { payload: vec![7; 20_000].into(), ..(*event).clone() };
+    Row::Event { event: Rc::new(event), jobs }
+}
+
 fn queue(slot: streaming_hub::types::Slot, from: u64, to: u64) -> Read {
     let subscription = streaming_hub::types::SubscriptionId(uuid::Uuid::from_u128(1));
     Read::Queue {
         slot,
-        tenant: streaming_hub::store::tests::tenant("acme"),
+        tenant: tenant("acme"),
         from: Sequence(from),
         to: Sequence(to),
         wanted: streaming_hub::engine::rows::Wanted::from([(subscription, Sequence(from))]),

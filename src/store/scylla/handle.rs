@@ -277,7 +277,7 @@ fn carry_out(
     }
 }
 
-/// What the index does not have yet of what a queue's read asks for.
+/// What the index does not have yet, as far as the read needs it.
 fn ahead_of(owned: Option<&Owned>, read: &Read) -> Ahead {
     match (owned, read) {
         (Some(owned), Read::Queue { tenant, from, to, wanted, .. }) => {
@@ -285,8 +285,8 @@ fn ahead_of(owned: Option<&Owned>, read: &Read) -> Ahead {
             let flushed = planner.flushed();
             Ahead { indexed_below: flushed, pending: planner.pending(tenant, (*from).max(flushed), *to, wanted) }
         }
-        (None, _)
-        | (Some(_), Read::Slot(_) | Read::Log { .. } | Read::Due { .. } | Read::Ids { .. } | Read::Event { .. }) => {
+        (Some(owned), Read::Log { .. }) => Ahead { indexed_below: owned.planner().flushed(), pending: Vec::new() },
+        (None, _) | (Some(_), Read::Slot(_) | Read::Due { .. } | Read::Ids { .. } | Read::Event { .. }) => {
             Ahead { indexed_below: Sequence(u64::MAX), pending: Vec::new() }
         }
     }

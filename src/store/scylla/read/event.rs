@@ -82,6 +82,11 @@ impl Found {
         Ok(fold.finish().map(|event| Self { slot, event, inline, size }))
     }
 
+    /// Its number.
+    pub(super) const fn sequence(&self) -> Sequence {
+        self.event.logged.event.sequence
+    }
+
     /// Whether it is this tenant's.
     pub(super) fn is_of(&self, tenant: &TenantId) -> bool {
         self.event.logged.event.tenant == *tenant

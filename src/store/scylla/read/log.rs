@@ -12,12 +12,18 @@ use crate::store::scylla::session::Session;
 use crate::store::scylla::statement::Value;
 use crate::types::{Sequence, Slot, limits};
 
-/// Answers [`crate::engine::Read::Log`] from `from` on.
+/// Answers [`crate::engine::Read::Log`] from `from` on. Events from `indexed_below` on come with their payloads even
+/// when all their jobs have ended: the index is to say how large those are.
 ///
 /// # Errors
 /// [`ReadError`].
-pub(super) async fn read(session: &Session, slot: Slot, from: Sequence) -> Result<ReadAnswer, ReadError> {
-    let mut page = LogPage { session, slot, events: Vec::new(), bytes: 0 };
+pub(super) async fn read(
+    session: &Session,
+    slot: Slot,
+    from: Sequence,
+    indexed_below: Sequence,
+) -> Result<ReadAnswer, ReadError> {
+    let mut page = LogPage { session, slot, indexed_below, events: Vec::new(), bytes: 0 };
     let mut chunks = PagingState::start();
     loop {
         let values = [Value::slot(slot), Value::long(log_chunk(from))];
@@ -37,6 +43,7 @@ pub(super) async fn read(session: &Session, slot: Slot, from: Sequence) -> Resul
 struct LogPage<'a> {
     session: &'a Session,
     slot: Slot,
+    indexed_below: Sequence,
     events: Vec<LoggedEvent>,
     bytes: usize,
 }
@@ -69,7 +76,11 @@ impl LogPage<'_> {
     /// Adds the event that these rows make, if they do.
     async fn add(&mut self, rows: &[LogRow]) -> Result<Room, ReadError> {
         if let Some(found) = Found::fold(self.slot, rows)? {
-            let (logged, size) = found.with_payload_if_open(self.session).await?;
+            let (logged, size) = if found.sequence() < self.indexed_below {
+                found.with_payload_if_open(self.session).await?
+            } else {
+                found.with_payload(self.session).await?
+            };
             self.events.push(logged);
             self.bytes += size;
         }

@@ -19,12 +19,12 @@ use crate::engine::{Read, ReadAnswer};
 use crate::store::codec::{CodecError, destination, ids, overflow};
 use crate::types::{DestinationId, Sequence, Slot, SubscriptionId, TenantId, limits};
 
-/// What the tenants' index does not have yet, of what a queue's read asks for.
+/// What the tenants' index does not have yet.
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     /// The index is complete below this.
     pub(super) indexed_below: Sequence,
-    /// Wanted events from there on, in order.
+    /// Of what a queue's read asks for: wanted events from there on, in order.
     pub(super) pending: Vec<Sequence>,
 }
 
@@ -71,7 +71,7 @@ async fn try_answer(session: &Arc<Session>, read: &Read, ahead: Ahead) -> Result
         Read::Slot(slot) => read_slot(session, *slot).await,
         Read::Log { slot, from, after } => {
             let from = after.as_ref().map_or(*from, |(_, last)| (*from).max(next(*last)));
-            log::read(session, *slot, from).await
+            log::read(session, *slot, from, ahead.indexed_below).await
         }
         Read::Queue { slot, tenant, from, to, wanted, bytes_max } => {
             let asked = queue::Asked { slot: *slot, tenant, from: *from, to: *to, wanted, bytes_max: *bytes_max };
