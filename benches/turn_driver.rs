@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use streaming_hub::engine::{
-    Arrival, AutoDisable, Bounds, Input, JobToken, Output, Read, ReadAnswer, Shard, ShardSettings, Ticket,
+    Arrival, AutoDisable, Bounds, Input, JobToken, Output, Read, ReadAnswer, Shard, ShardSettings, Tenure, Ticket,
 };
 use streaming_hub::types::{AttemptOutcome, ConfigChange, Duration, Event, ShardId, Time};
 
@@ -33,6 +33,7 @@ impl Driver {
             auto_disable: AutoDisable::default(),
             payload_retention: Duration::from_hours(168),
             poison_threshold: 5,
+            tenure: Tenure::Sole,
             bounds: Bounds::default(),
         };
         let shard = Shard::new(settings, NOW);
@@ -102,7 +103,9 @@ impl Driver {
 /// What a new store answers.
 fn empty(read: &Read) -> ReadAnswer {
     match read {
-        Read::Slot(_) => ReadAnswer::Slot { record: None, overflow: vec![], destinations: vec![], first_due: None },
+        Read::Slot(_) => {
+            ReadAnswer::Slot { record: None, overflow: vec![], destinations: vec![], first_due: None, claimed: vec![] }
+        }
         Read::Log { .. } => ReadAnswer::Log { events: vec![], next: None },
         Read::Queue { to, .. } => ReadAnswer::Queue { events: vec![], scanned_to: *to },
         Read::Due { .. } => ReadAnswer::Due { rows: vec![], more: false, first_after: None },

@@ -53,7 +53,7 @@ impl Shard {
         }
         let slot = self.tenants[tenant].slot;
         let in_line = !self.tenants[tenant].parked.is_empty();
-        if in_line || self.slots[&slot].phase == SlotPhase::Loading {
+        if in_line || self.slots[&slot].phase == SlotPhase::Loading || !self.holds_lease(now) {
             self.park(tenant, arrival);
             if !in_line {
                 self.slot(slot).parked.push_back(tenant);
@@ -97,7 +97,7 @@ impl Shard {
 
     /// Tries the parked arrivals of a slot again, tenant by tenant.
     pub(super) fn unpark(&mut self, slot: Slot, now: Time) {
-        if self.slot(slot).phase == SlotPhase::Loading {
+        if self.slot(slot).phase == SlotPhase::Loading || !self.holds_lease(now) {
             return;
         }
         let tenants = std::mem::take(&mut self.slot(slot).parked);
@@ -205,14 +205,24 @@ impl Shard {
     ) -> Result<(), (Arrival, Wait)> {
         let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
         let bounds = self.settings.bounds;
-        if self.slot(slot).pipeline.is_full(bounds.batch_rows, bounds.batch_bytes) {
+        let full = self.slot(slot).pipeline.is_full(bounds.batch_rows, bounds.batch_bytes);
+        if full || !self.holds_lease(now) {
             return Err((arrival, Wait::Room));
+        }
+        if let [event] = arrival.events.as_slice()
+            && event.sequence > Sequence(0)
+            && event.sequence <= self.slot(slot).settled_before
+        {
+            let items = vec![SettledItem::Stored(event.sequence)];
+            self.answer(Settled { ticket: arrival.ticket, items });
+            return Ok(());
         }
         let mut looks = Vec::with_capacity(arrival.events.len());
         for event in &arrival.events {
             let minute = bucket_minute(event.id);
             match self.dedup.look(slot, minute, dedup_key(mask, event.id)) {
                 Look::Unread => return Err((arrival, Wait::Bucket(minute))),
+                Look::Duplicate(sequence) if self.comes_anew(slot, event, sequence) => looks.push(Look::Fresh),
                 look @ (Look::Fresh | Look::Duplicate(_)) => looks.push(look),
             }
         }
@@ -230,6 +240,13 @@ impl Shard {
         state.pipeline.follow(Effect::Settle { ticket: arrival.ticket, items, again: copy });
         self.touch(slot);
         Ok(())
+    }
+
+    /// Whether an event that is known by its own number has to be taken in all the same: a former owner wrote it after
+    /// this one had read the log, and began no attempt of it.
+    fn comes_anew(&mut self, slot: Slot, event: &Event, known: Sequence) -> bool {
+        let state = self.slot(slot);
+        state.lane.is_some() && known == event.sequence && !state.ahead.contains_key(&known)
     }
 
     /// Whether one of the events is a duplicate of a copy that is not durable yet.
@@ -250,14 +267,25 @@ impl Shard {
     ) -> SettledItem {
         let (slot, mask) = (self.tenants[tenant].slot, self.tenants[tenant].mask);
         let (minute, key) = (bucket_minute(event.id), dedup_key(mask, event.id));
-        let look = if look == Look::Fresh { self.dedup.look(slot, minute, key) } else { look };
-        if let Look::Duplicate(sequence) = look {
-            self.counters.events_duplicate += 1;
-            return SettledItem::Duplicate(sequence);
+        let numbered = self.slot(slot).lane.is_some();
+        // Events that arrive together may repeat each other; a lane's come one by one.
+        let look = if look == Look::Fresh && !numbered { self.dedup.look(slot, minute, key) } else { look };
+        match look {
+            // Read again by the same number: it is stored, and its jobs are known.
+            Look::Duplicate(sequence) if numbered && sequence == event.sequence => {
+                let jobs = self.slot(slot).ahead.remove(&sequence).unwrap_or_default();
+                self.read_again(event, &jobs, now);
+                return SettledItem::Stored(sequence);
+            }
+            Look::Duplicate(sequence) => {
+                self.counters.events_duplicate += 1;
+                return SettledItem::Duplicate(sequence);
+            }
+            Look::Fresh | Look::Unread => {}
         }
         let state = self.slot(slot);
-        let sequence = state.next;
-        state.next = sequence.next();
+        let sequence = if numbered { event.sequence } else { state.next };
+        state.next = state.next.max(sequence.next());
         event.sequence = sequence;
         self.dedup.insert(slot, minute, key, sequence);
         self.counters.events_accepted += 1;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::arena::Handle;
 use super::circuit::Transition;
-use super::job::{Class, Job, Phase};
+use super::job::{Class, Cover, Job, Phase};
 use super::outcome::{hold_until, verdict};
 use super::pipeline::Effect;
 use super::rows::Row;
@@ -42,7 +42,8 @@ impl Shard {
         job.phase = Phase::Claimed(claim);
         job.sent_to = Some((target, destination));
         job.probe = probe;
-        let first = job.attempts == 0;
+        // A job that low-water may pass has its claim where a taker finds it.
+        let first = job.attempts == 0 && job.cover == Cover::Tail;
         let tenant = self.tenants[tenant].id.clone();
         let pipeline = &mut self.slot(key.slot).pipeline;
         let riding = if first { pipeline.gathering_jobs(key.sequence) } else { None };
@@ -114,7 +115,7 @@ impl Shard {
         let moved = self.sent_to(handle).0 != target;
         let late = now + self.targets[target].destination.timeout() > claim.until;
         let held = moved || late || !self.subscribers[subscriber].is_live() || self.tenants[tenant].paused;
-        if held || self.draining || !self.circuit_lets_through(handle, now) {
+        if held || self.draining || !self.holds_lease(now) || !self.circuit_lets_through(handle, now) {
             self.withdraw_claim(handle, now);
             self.write_not_started(handle, claim, now);
             self.requeue_first(handle);
@@ -178,7 +179,7 @@ impl Shard {
         self.write_attempt(handle, claim, outcome, (false, Some(now), None));
     }
 
-    fn return_probe(&mut self, target: Handle<Target>, began_at: Time, now: Time) {
+    pub(super) fn return_probe(&mut self, target: Handle<Target>, began_at: Time, now: Time) {
         let state = &mut self.targets[target];
         if began_at < state.circuit.last_transition_at() {
             return;

@@ -27,12 +27,14 @@ impl Shard {
         for slot in self.own_slots() {
             if self.slot(slot).phase == SlotPhase::Active {
                 self.write_slot(slot);
+                self.refill_durable(slot);
                 self.read_ahead(slot, now);
                 self.search_on(slot);
                 self.read_buckets_ahead(slot, now);
             }
         }
-        self.tell_positions();
+        self.tell_positions(now);
+        self.look_at_foreign(now);
         self.resume_lanes();
         self.notice_slow(now);
         self.refill_next();
@@ -65,7 +67,7 @@ impl Shard {
             state.refused.clear();
         }
         let record = SlotRecord {
-            low_water: state.tail.low_water(state.next).min(state.durable.next()),
+            low_water: state.tail.low_water(state.durable.next()),
             flushed: state.flushed,
             due_bound: state.due.bound().max(state.written.due_bound),
         };
@@ -80,7 +82,7 @@ impl Shard {
     fn write_ids(&mut self, slot: Slot) {
         let state = self.slot(slot);
         let below = state.durable.next();
-        if state.ids_on_their_way || below == state.flushed {
+        if state.ids_on_their_way || below <= state.flushed {
             return;
         }
         state.flushed = below;

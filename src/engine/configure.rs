@@ -13,12 +13,16 @@ use super::target::Target;
 use super::tenant::Tenant;
 use super::{Notice, Output};
 use crate::types::{
-    ConfigChange, Destination, DestinationId, End, RetryPolicy, Sequence, Subscription, SubscriptionId, TenantId, Time,
+    ConfigChange, Destination, DestinationId, End, RetryPolicy, Sequence, Slot, Subscription, SubscriptionId, TenantId,
+    Time,
 };
 
 impl Shard {
-    /// Takes a change over.
+    /// Takes a change over. Of a slot that it does not hold a shard keeps nothing: with the slot all of it comes again.
     pub(super) fn configure(&mut self, change: ConfigChange, now: Time) {
+        if !self.slots.contains_key(&Slot::of(change.tenant(), self.settings.slots)) {
+            return;
+        }
         self.counters.configuration_changes += 1;
         match change {
             ConfigChange::PutDestination(destination) => self.put_destination(*destination, now),
@@ -164,6 +168,7 @@ impl Shard {
         for job in waiting {
             self.enqueue(job);
         }
+        self.occupy_for_flights(handle);
     }
 
     /// All jobs of a subscription in memory, in order of arrival.
@@ -220,7 +225,7 @@ impl Shard {
         self.drop_target_if_spent(target);
     }
 
-    fn drop_target_if_spent(&mut self, handle: Handle<Target>) {
+    pub(super) fn drop_target_if_spent(&mut self, handle: Handle<Target>) {
         let Some(target) = self.targets.get(handle) else { return };
         if target.deleted && target.subscribers.is_empty() && target.in_flight == 0 {
             if let Some(wake) = target.wake {

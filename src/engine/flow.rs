@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::pipeline::{Durable, Effect, Pipeline, Rejected};
 use super::rows::{BatchNumber, Row, Unit};
 use super::shard::Shard;
-use super::{Output, Refusal, Settled, SettledItem, Ticket};
+use super::{LaneNumber, Output, Refusal, Settled, SettledItem, Ticket};
 use crate::types::{Event, Sequence, Slot, Time};
 
 impl Shard {
@@ -24,6 +24,9 @@ impl Shard {
                 }
                 continue;
             };
+            if matches!(unit, Unit::Slot(slot) if !self.slots[&slot].taken) {
+                continue;
+            }
             let pipeline = self.pipeline(unit);
             let settled = pipeline.settle_without_rows();
             let batch = pipeline.next_batch(now);
@@ -69,7 +72,7 @@ impl Shard {
     fn slot_committed(&mut self, slot: Slot, number: BatchNumber) -> Option<Durable> {
         let state = self.slots.get_mut(&slot)?;
         let durable = state.pipeline.committed(number)?;
-        if let Some(highest) = durable.highest {
+        if let Some(highest) = durable.highest.filter(|_| state.lane.is_none()) {
             assert!(highest > state.durable, "a slot's events become durable in order");
             state.durable = highest;
         }
@@ -152,10 +155,21 @@ impl Shard {
         self.answer(Settled { ticket, items });
     }
 
+    /// A record of a lane is settled: if it is a slot's own, so is what it numbers.
+    fn slot_settled(&mut self, lane: LaneNumber) {
+        let Some(slot) = self.intake.slot_of(lane) else { return };
+        let settled = Sequence(self.intake.position(lane));
+        let state = self.slot(slot);
+        state.durable = state.durable.max(settled);
+    }
+
     /// Tells a request, a lane of another shard, or a lane of this one.
     pub(super) fn answer(&mut self, settled: Settled) {
         match settled.ticket {
-            Ticket::Lane { shard, lane, offset } if shard == self.settings.shard => self.intake.settle(lane, offset),
+            Ticket::Lane { shard, lane, offset } if shard == self.settings.shard => {
+                self.intake.settle(lane, offset);
+                self.slot_settled(lane);
+            }
             Ticket::Lane { .. } | Ticket::Request(_) => self.outputs.push_back(Output::Settled(settled)),
         }
     }

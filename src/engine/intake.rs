@@ -1,21 +1,26 @@
 //! The shard's lanes: what was read, what is settled, how far each may commit, and when one must pause.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
 use super::lane::Lane;
 use super::pipeline::{Effect, Pipeline};
 use super::rows::{Row, Unit};
+use super::settings::Tenure;
 use super::shard::Shard;
 use super::{Arrival, LaneNumber, LaneRecord, Output, QuarantineRecord, Ticket};
-use crate::types::{Event, LaneName, Slot, Time, limits};
+use crate::types::{Duration, Event, LaneName, Sequence, Slot, Time, limits};
 
 struct LaneState {
     lane: Lane,
+    /// The slot whose events its offsets number.
+    slot: Option<Slot>,
     paused: bool,
     /// The position as last written and told.
     told: u64,
+    /// Positions to be told, each when its time has come.
+    telling: VecDeque<(Time, u64)>,
 }
 
 /// The lanes of a shard.
@@ -56,6 +61,23 @@ impl Intake {
         }
     }
 
+    /// A lane comes, perhaps as a slot's own.
+    pub(super) fn take_lane(&mut self, lane: LaneNumber, name: LaneName, position: u64, slot: Option<Slot>) {
+        let lane_state = Lane::new(name, position);
+        let state = LaneState { lane: lane_state, slot, paused: false, told: position, telling: VecDeque::new() };
+        self.lanes.insert(lane, state);
+    }
+
+    /// All before this offset is settled; 0 for a lane that is gone.
+    pub(super) fn position(&self, lane: LaneNumber) -> u64 {
+        self.lanes.get(&lane).map_or(0, |state| state.lane.position())
+    }
+
+    /// The slot whose own this lane is.
+    pub(super) fn slot_of(&self, lane: LaneNumber) -> Option<Slot> {
+        self.lanes.get(&lane)?.slot
+    }
+
     pub(super) fn report(&self) -> Vec<LaneReport> {
         self.lanes
             .values()
@@ -88,12 +110,8 @@ impl Shard {
     /// The offset that a lane may commit up to, for the moment when it is about to be taken away.
     #[must_use]
     pub fn lane_position(&self, lane: LaneNumber) -> Option<u64> {
-        self.intake.lanes.get(&lane).map(|state| state.lane.position())
-    }
-
-    pub(super) fn lane_assigned(&mut self, lane: LaneNumber, name: LaneName, position: u64) {
-        let state = LaneState { lane: Lane::new(name, position), paused: false, told: position };
-        self.intake.lanes.insert(lane, state);
+        let state = self.intake.lanes.get(&lane)?;
+        Some(if state.slot.is_some() { state.told } else { state.lane.position() })
     }
 
     pub(super) fn lane_revoked(&mut self, lane: LaneNumber) {
@@ -115,7 +133,10 @@ impl Shard {
         match record {
             LaneRecord::Drop => self.intake.settle(lane, offset),
             LaneRecord::Quarantine(record) => self.quarantine(lane, offset, record),
-            LaneRecord::Accept(event) => {
+            LaneRecord::Accept(mut event) => {
+                if state.slot.is_some() {
+                    event.sequence = Sequence(offset + 1);
+                }
                 let ticket = Ticket::Lane { shard: self.settings.shard, lane, offset };
                 let owner = Slot::of(&event.tenant, self.settings.slots).shard(self.settings.shards);
                 let arrival = Arrival { events: vec![*event], ticket };
@@ -164,15 +185,26 @@ impl Shard {
         }
     }
 
-    /// Writes and tells the positions that moved: all before them is durable already.
-    pub(super) fn tell_positions(&mut self) {
+    /// Writes and tells the positions that moved: all before them is durable already. A slot's own lane is told later,
+    /// and not written: the group's committed offset is what counts.
+    pub(super) fn tell_positions(&mut self, now: Time) {
+        let grace = match self.settings.tenure {
+            Tenure::Sole => Duration::ZERO,
+            Tenure::Leased { sync_grace } => sync_grace,
+        };
         for (lane, state) in &mut self.intake.lanes {
-            let position = state.lane.position();
-            if position != state.told {
+            let reached = state.lane.position();
+            if state.telling.back().map_or(state.told, |(_, position)| *position) != reached {
+                let grace = if state.slot.is_some() { grace } else { Duration::ZERO };
+                state.telling.push_back((now + grace, reached));
+            }
+            while let Some((_, position)) = state.telling.pop_front_if(|(at, _)| *at <= now) {
                 state.told = position;
-                self.intake.pipeline.push(Row::Lane { name: state.lane.name().clone(), position });
                 self.outputs.push_back(Output::LanePosition { lane: *lane, position });
-                self.dirty_units.insert(Unit::Lanes);
+                if state.slot.is_none() {
+                    self.intake.pipeline.push(Row::Lane { name: state.lane.name().clone(), position });
+                    self.dirty_units.insert(Unit::Lanes);
+                }
             }
         }
     }
@@ -215,7 +247,7 @@ fn headers_of(event: &Event) -> Vec<(Box<str>, Option<Bytes>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Attributes, Sequence, TenantId};
+    use crate::types::{Attributes, TenantId};
 
     fn event(lane: LaneName) -> Event {
         Event {

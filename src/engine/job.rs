@@ -42,6 +42,8 @@ pub(super) enum Phase {
     Claimed(ClaimRecord),
     /// Its attempt is under way since then.
     Started(ClaimRecord, Time),
+    /// A former owner claimed it, and the attempt may be under way until the claim runs out.
+    Foreign(ClaimRecord),
 }
 
 /// Which of the two shares of attempts a job belongs to.
@@ -114,9 +116,9 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Whether an attempt of it is claimed or under way.
+    /// Whether an attempt of it is claimed or under way, here or at a former owner.
     pub(super) const fn in_flight(&self) -> bool {
-        matches!(self.phase, Phase::Claimed(_) | Phase::Started(..))
+        matches!(self.phase, Phase::Claimed(_) | Phase::Started(..) | Phase::Foreign(_))
     }
 
     /// In order of arrival.

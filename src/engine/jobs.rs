@@ -289,7 +289,7 @@ impl Shard {
                 self.targets[target].sleeping.remove(&place);
             }
             Phase::Suspect => self.suspects.retain(|other| *other != handle),
-            Phase::Claimed(_) | Phase::Started(..) => {}
+            Phase::Claimed(_) | Phase::Started(..) | Phase::Foreign(_) => {}
         }
     }
 

@@ -1,8 +1,8 @@
 //! How a slot comes to life: its record, then the tail of its log, job by job.
 //!
 //! The tail begins at the lower of low-water (earlier jobs have rows of their own) and `flushed` (earlier ids
-//! are written). Claims found open were cut by a crash, for the store's lock proves their owner dead: each is a
-//! reclaim, written down.
+//! are written). A claim found open was cut by a crash: it is a reclaim, written down. On a lease its attempt may
+//! still be under way until the claim runs out ([`super::foreign`]).
 
 use std::rc::Rc;
 
@@ -10,13 +10,14 @@ use super::arena::Handle;
 use super::dedup::{bucket_minute, dedup_key};
 use super::job::{Class, Cover, HeldEvent, Job};
 use super::rows::{DestinationRecord, LoggedEvent, Read, ReadAnswer, ReadId, Row, SlotRecord};
+use super::settings::Tenure;
 use super::shard::{Asked, Shard};
 use super::slot::{SlotPhase, SlotState, Tail};
 use super::subscriber::Subscriber;
-use super::{Notice, Output};
+use super::{LaneNumber, Notice, Output};
 use crate::types::{
     AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, Duration, End, EndReason, ErrorKind, Event, JobKey,
-    JobRecord, Sequence, Slot, SubscriptionId, TenantId, Time,
+    JobRecord, LaneName, Sequence, Slot, SubscriptionId, TenantId, Time,
 };
 
 /// A job whose subscription is not known, nor known to be deleted, is looked at again after this.
@@ -39,12 +40,25 @@ impl Logged {
 
 impl Shard {
     /// Reads the records of all slots of this shard.
-    pub(super) fn begin_loading(&mut self) {
+    pub(super) fn load_own_slots(&mut self) {
         let (shards, own) = (self.settings.shards, self.settings.shard);
         for slot in (0..self.settings.slots).map(Slot).filter(|slot| slot.shard(shards) == own) {
-            self.slots.insert(slot, SlotState::new(slot));
-            self.ask(Asked::Slot(slot), Read::Slot(slot));
+            self.load_slot(slot, None);
         }
+    }
+
+    /// A slot comes with its lane.
+    pub(super) fn slot_assigned(&mut self, slot: Slot, lane: LaneNumber, name: LaneName, position: u64) {
+        if self.slots.contains_key(&slot) {
+            return;
+        }
+        self.intake.take_lane(lane, name, position, Some(slot));
+        self.load_slot(slot, Some(lane));
+    }
+
+    fn load_slot(&mut self, slot: Slot, lane: Option<LaneNumber>) {
+        self.slots.insert(slot, SlotState::new(slot, lane));
+        self.ask(Asked::Slot(slot), Read::Slot(slot));
     }
 
     /// An answer of the store. One that failed is asked for again at the next tick.
@@ -57,10 +71,11 @@ impl Shard {
                 self.read_done(&asked, id);
                 self.failed_reads.push((asked, read));
             }
-            (Asked::Slot(slot), ReadAnswer::Slot { record, overflow, destinations, first_due }) => {
+            (Asked::Slot(slot), ReadAnswer::Slot { record, overflow, destinations, first_due, claimed }) => {
                 self.slot_record(slot, record, first_due);
                 self.restore_destinations(destinations);
                 self.restore_cursors(slot, overflow);
+                self.look_for_flights(slot, claimed, now);
             }
             (Asked::Log(slot), ReadAnswer::Log { events, next }) => self.log_page(slot, events, next, now),
             (Asked::Queue(slot, tenant, riders), ReadAnswer::Queue { events, scanned_to }) => {
@@ -90,6 +105,10 @@ impl Shard {
                 self.command_read(command, event, now);
                 self.read_done(&Asked::Command(slot, command), id);
             }
+            (Asked::Claim(key, look, asked_at), ReadAnswer::Event(event)) => {
+                self.claim_read(key, (look, asked_at), event, now);
+                self.read_done(&Asked::Claim(key, look, asked_at), id);
+            }
             (asked, _) => unreachable!("the store answers {asked:?} in kind"),
         }
     }
@@ -114,16 +133,28 @@ impl Shard {
         state.written = record;
         state.next = record.low_water;
         state.durable = Sequence(record.low_water.0.saturating_sub(1));
+        state.taken = true;
+        if let Some(lane) = state.lane {
+            let settled = self.intake.position(lane).max(record.flushed.0.saturating_sub(1));
+            let state = self.slot(slot);
+            state.durable = state.durable.max(Sequence(settled));
+            state.settled_before = state.durable;
+            state.next = state.durable.next();
+        }
+        let state = self.slot(slot);
         state.tail = Tail::new(record.low_water);
         state.flushed = record.flushed;
         state.due.horizon = record.due_bound;
         state.due.first = first_due;
         let from = record.low_water.min(record.flushed);
+        self.touch(slot);
         self.ask(Asked::Log(slot), Read::Log { slot, from, after: None });
     }
 
     fn restore_destinations(&mut self, stored: Vec<(TenantId, DestinationId, DestinationRecord)>) {
-        for (_, id, record) in stored {
+        for (tenant, id, record) in stored {
+            let slot = Slot::of(&tenant, self.settings.slots);
+            self.write_as_own(slot, Row::Destination { tenant, destination: id, record: Some(record) });
             let Some(handle) = self.target_of.get(&id).copied() else { continue };
             let target = &mut self.targets[handle];
             target.restore(&record);
@@ -135,6 +166,7 @@ impl Shard {
 
     fn restore_cursors(&mut self, slot: Slot, stored: Vec<(TenantId, SubscriptionId, Sequence)>) {
         for (tenant, subscription, cursor) in stored {
+            self.write_as_own(slot, Row::Overflow { tenant: tenant.clone(), subscription, cursor: Some(cursor) });
             let tenant = self.tenant(&tenant);
             if let Some(handle) = self.subscriber_of.get(&subscription).copied() {
                 self.begin_overflow(handle, cursor);
@@ -147,6 +179,14 @@ impl Shard {
         }
     }
 
+    /// What a former owner wrote and this one goes on from: a late row of the former must not take its place.
+    fn write_as_own(&mut self, slot: Slot, row: Row) {
+        if self.settings.tenure != Tenure::Sole {
+            self.slot(slot).pipeline.push(row);
+            self.touch(slot);
+        }
+    }
+
     fn log_page(&mut self, slot: Slot, events: Vec<LoggedEvent>, next: Option<(TenantId, Sequence)>, now: Time) {
         for logged in events {
             self.replay(slot, logged, now);
@@ -156,7 +196,18 @@ impl Shard {
                 let from = self.slot(slot).written.low_water.min(self.slot(slot).written.flushed);
                 self.ask(Asked::Log(slot), Read::Log { slot, from, after: Some(after) });
             }
-            None => self.slot_is_loaded(slot, now),
+            None => {
+                self.slot(slot).tail_read = true;
+                self.loaded_so_far(slot, now);
+            }
+        }
+    }
+
+    /// The slot is loaded once its tail is read and all attempts that may be under way are known.
+    pub(super) fn loaded_so_far(&mut self, slot: Slot, now: Time) {
+        let state = self.slot(slot);
+        if state.phase == SlotPhase::Loading && state.tail_read && state.claims_unread == 0 {
+            self.slot_is_loaded(slot, now);
         }
     }
 
@@ -172,20 +223,37 @@ impl Shard {
         }
         let state = self.slot(slot);
         state.next = state.next.max(sequence.next());
-        state.durable = state.durable.max(sequence);
-        if sequence < low_water {
+        if state.lane.is_none() {
+            state.durable = state.durable.max(sequence);
+        } else if sequence > state.settled_before {
+            state.ahead.insert(sequence, logged.jobs);
             return;
         }
-        let (mut event, jobs) = Logged::open(logged);
-        for record in &jobs {
-            self.place(&mut event, record, Cover::Tail, now);
+        if sequence >= low_water {
+            let (mut event, jobs) = Logged::open(logged);
+            self.place_all(&mut event, &jobs, now);
+        }
+    }
+
+    fn place_all(&mut self, event: &mut Logged, jobs: &[JobRecord], now: Time) {
+        for record in jobs {
+            self.place(event, record, Cover::Tail, now);
+        }
+    }
+
+    /// The lane brings an event again that was found in the log: its jobs take their places.
+    pub(super) fn read_again(&mut self, event: Event, jobs: &[JobRecord], now: Time) {
+        let slot = Slot::of(&event.tenant, self.settings.slots);
+        self.place_all(&mut Logged { event: Rc::new(event), payload_expired: false, held: None }, jobs, now);
+        if self.slot(slot).ahead.is_empty() {
+            self.list_slot(slot);
         }
     }
 
     fn slot_is_loaded(&mut self, slot: Slot, now: Time) {
         let state = self.slot(slot);
         state.phase = SlotPhase::Active;
-        let durable = state.durable;
+        let last = Sequence(state.next.0 - 1);
         let overflown: Vec<Handle<Subscriber>> = self
             .subscribers
             .iter()
@@ -194,10 +262,11 @@ impl Shard {
             .collect();
         for handle in overflown {
             if let Some(overflow) = &mut self.subscribers[handle].overflow {
-                overflow.last_spilled = overflow.last_spilled.max(durable);
+                overflow.last_spilled = overflow.last_spilled.max(last);
             }
             self.refill_if_low(handle);
         }
+        self.list_slot(slot);
         self.cancel_next(slot);
         self.read_ahead(slot, now);
         self.outputs.push_back(Output::Notice(Notice::SlotLoaded(slot)));
@@ -208,7 +277,11 @@ impl Shard {
     /// known better there; one whose subscription was deleted ends.
     pub(super) fn place(&mut self, event: &mut Logged, record: &JobRecord, cover: Cover, now: Time) {
         let key = record.key;
-        if record.end.is_some() || self.job_of.contains_key(&key) || self.is_outdated(&key) {
+        if record.end.is_some() {
+            self.note_flight_of_ended(event, record);
+            return;
+        }
+        if self.job_of.contains_key(&key) || self.is_outdated(&key) {
             return;
         }
         let tenant = self.tenant(&event.event.tenant.clone());
@@ -225,11 +298,18 @@ impl Shard {
             return;
         }
         let class = self.class_of(record, subscriber);
+        let under_way = record.open_claim.filter(|_| self.may_be_under_way());
         if class == Class::First && cover == Cover::Tail && self.spills(subscriber, key.sequence) {
+            if let Some(claim) = under_way {
+                self.note_flight(key, &event.event, subscriber, claim);
+            }
             self.spill(subscriber, key.sequence);
             return;
         }
         if matches!(cover, Cover::Due(_)) && class == Class::Retry && self.is_crowded(tenant) {
+            if let Some(claim) = under_way {
+                self.note_flight(key, &event.event, subscriber, claim);
+            }
             self.defer_again(&event.event.tenant, key, now);
             return;
         }
@@ -241,9 +321,26 @@ impl Shard {
         let job = self.logged_job(record, subscriber, held, now);
         let job = Job { class, cover, ..job };
         let handle = self.add_job(job);
-        match record.open_claim {
-            Some(claim) => self.reclaim(handle, claim, now),
-            None => self.let_wait(handle, now),
+        match (under_way, record.open_claim) {
+            (Some(claim), _) => self.await_outcome(handle, claim, now),
+            (None, Some(claim)) => {
+                if self.reclaim(handle, claim, now) {
+                    self.let_wait(handle, now);
+                }
+            }
+            (None, None) => {
+                self.end_flight(key, now);
+                self.let_wait(handle, now);
+            }
+        }
+    }
+
+    /// A late outcome of a former owner may have ended a job of which the next one's attempt is under way.
+    fn note_flight_of_ended(&mut self, event: &Logged, record: &JobRecord) {
+        let claim = record.open_claim.filter(|_| self.may_be_under_way());
+        let subscriber = self.subscriber_of.get(&record.subscription).copied();
+        if let (Some(claim), Some(subscriber)) = (claim, subscriber) {
+            self.note_flight(record.key, &event.event, subscriber, claim);
         }
     }
 
@@ -269,8 +366,8 @@ impl Shard {
         }
     }
 
-    /// A claim without an outcome: the process died during the attempt, or just before it.
-    fn reclaim(&mut self, handle: Handle<Job>, claim: ClaimRecord, now: Time) {
+    /// A claim without an outcome: the process died during the attempt, or just before it. Says whether the job goes on.
+    pub(super) fn reclaim(&mut self, handle: Handle<Job>, claim: ClaimRecord, now: Time) -> bool {
         let threshold = self.settings.poison_threshold;
         let destination = self.destination_of(self.jobs[handle].subscriber);
         let job = &mut self.jobs[handle];
@@ -300,10 +397,10 @@ impl Shard {
         self.counters.reclaims += 1;
         self.slot(key.slot).pipeline.push(Row::Attempt { tenant, key, record: Box::new(record), end });
         self.touch(key.slot);
-        match end {
-            Some(end) => self.finish(handle, end, now),
-            None => self.let_wait(handle, now),
+        if let Some(end) = end {
+            self.finish(handle, end, now);
         }
+        end.is_none()
     }
 
     /// Ends a job that is not in memory.
@@ -332,7 +429,8 @@ impl Asked {
             | Self::Due(slot)
             | Self::Search(slot)
             | Self::Overdue(slot, _)
-            | Self::Command(slot, _) => Some(*slot),
+            | Self::Command(slot, _)
+            | Self::Claim(JobKey { slot, .. }, ..) => Some(*slot),
             Self::Slot(_) | Self::Log(_) | Self::Ids(..) => None,
         }
     }

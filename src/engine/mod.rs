@@ -36,6 +36,7 @@ mod due;
 mod field;
 pub mod filter;
 mod flow;
+mod foreign;
 mod id_table;
 mod intake;
 mod job;
@@ -80,7 +81,7 @@ pub use autodisable::AutoDisable;
 pub use intake::LaneReport;
 pub use report::{CircuitReport, ShardReport, SlotReport};
 pub use rows::{Batch, BatchNumber, Read, ReadAnswer, ReadId, Row, Unit};
-pub use settings::{Bounds, ShardSettings};
+pub use settings::{Bounds, ShardSettings, Tenure};
 pub use shard::{Shard, TimeoutReason};
 pub use waiting::{JobQuestion, Standing, WaitingFor};
 
@@ -98,6 +99,22 @@ pub enum Input {
         /// The first offset that will come.
         position: u64,
     },
+    /// A slot, and the lane whose offsets number its events, now belong to this shard, which holds slots on a lease: the
+    /// slot's former owner has taken nothing more in, nor begun any attempt, for a while. Its tenants' configuration
+    /// comes after this and before the first [`Input::Loaded`]. A shard that loses a slot is drained, and another made
+    /// in its place for those that are left.
+    SlotAssigned {
+        /// Which slot.
+        slot: Slot,
+        /// The shell's number for this assignment of its lane.
+        lane: LaneNumber,
+        /// The lane's lasting name.
+        name: LaneName,
+        /// The first offset that will come. An event's sequence is its offset and one.
+        position: u64,
+    },
+    /// Until then the shard may take events in and begin attempts. Only later times count.
+    Lease(Time),
     /// A lane was taken away; nothing of it may be committed any more.
     LaneRevoked(LaneNumber),
     /// The shell read a record of a lane: in offset order, gaps allowed.

@@ -8,10 +8,11 @@ use super::arena::Handle;
 use super::circuit::Permit;
 use super::job::{Class, Job, Phase};
 use super::shard::Shard;
+use super::slot::SlotPhase;
 use super::subscriber::Subscriber;
 use super::target::Target;
 use super::tenant::Tenant;
-use crate::types::{Event, Time, limits};
+use crate::types::{Event, Slot, Time, limits};
 
 /// One attempt's cost in a turn, in units of this many payload bytes beyond the first.
 const COST_UNIT_BYTES: usize = 64 * 1024;
@@ -25,7 +26,7 @@ enum Gate {
 impl Shard {
     /// Claims as many jobs as may start now.
     pub(super) fn pump(&mut self, now: Time) {
-        while !self.draining && !self.alone {
+        while !self.draining && !self.alone && self.holds_lease(now) {
             if self.suspect_is_due(now) {
                 self.held_back_since.get_or_insert(now);
                 if self.in_flight > 0 {
@@ -94,15 +95,30 @@ impl Shard {
 
     /// Lists a tenant where it has something ready.
     pub(super) fn list_tenant(&mut self, handle: Handle<Tenant>) {
-        let tenant = &mut self.tenants[handle];
-        if tenant.paused {
+        if self.tenants[handle].paused || self.waits_for_its_slot(handle) {
             return;
         }
+        let tenant = &mut self.tenants[handle];
         for index in Class::BOTH.map(Class::index) {
             if !tenant.ring[index].is_empty() && !tenant.listed[index] {
                 tenant.listed[index] = true;
                 self.ring[index].push_back(handle);
             }
+        }
+    }
+
+    /// On a lease nothing is attempted before all is known of what a former owner may still attempt.
+    fn waits_for_its_slot(&self, handle: Handle<Tenant>) -> bool {
+        let slot = &self.slots[&self.tenants[handle].slot];
+        slot.lane.is_some() && (slot.phase == SlotPhase::Loading || !slot.ahead.is_empty())
+    }
+
+    /// Lists all tenants of a slot that has been loaded.
+    pub(super) fn list_slot(&mut self, slot: Slot) {
+        let tenants: Vec<Handle<Tenant>> =
+            self.tenants.iter().filter(|(_, tenant)| tenant.slot == slot).map(|(handle, _)| handle).collect();
+        for tenant in tenants {
+            self.list_tenant(tenant);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The queue of one subscription: its jobs in memory that wait for an attempt, in groups that keep order.
 //!
-//! Under `fifo` and `strict` a group has at most one job out at a time (busy); under `parallel` it is never
-//! busy. With the ordering key `subject` each subject is a group of its own, else there is one. First attempts
+//! Under `fifo` and `strict` a group lets a job out only when none of it is out (it may find several out: a former owner's,
+//! or those of a `parallel` time); under `parallel` none counts as out. With the ordering key `subject` each subject is a group of its own, else there is one. First attempts
 //! and retries wait apart, since first attempts keep a reserved share.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,13 @@ struct Group {
     waiting: [VecDeque<JobHandle>; 2],
     /// It stands in the ready ring of this class.
     listed: [bool; 2],
-    busy: bool,
+    out: u32,
+}
+
+impl Group {
+    const fn is_busy(&self) -> bool {
+        self.out > 0
+    }
 }
 
 /// Whether a group lets only one job out at a time.
@@ -61,7 +67,7 @@ impl Queue {
     pub(super) fn is_behind(&self, key: u64, class: Class, job: JobHandle) -> bool {
         let Some(group) = self.groups.get(&key) else { return false };
         let first = group.waiting[class.index()].front();
-        self.mode == Mode::OneAtATime && (group.busy || first.is_some_and(|first| *first != job))
+        self.mode == Mode::OneAtATime && (group.is_busy() || first.is_some_and(|first| *first != job))
     }
 
     /// Adds a job behind the others of its class.
@@ -86,7 +92,7 @@ impl Queue {
         let job = group.waiting[class.index()].pop_front().expect("a listed group has a waiting job");
         self.waiting[class.index()] -= 1;
         if self.mode == Mode::OneAtATime {
-            group.busy = true;
+            group.out += 1;
             self.unlist(key);
         } else {
             self.list(key);
@@ -94,19 +100,19 @@ impl Queue {
         Some(job)
     }
 
-    /// The job that was out has come back or ended: its group may let the next one out.
+    /// A job that was out has come back or ended: if it was the last, its group may let the next one out.
     pub(super) fn release(&mut self, key: u64) {
         if let Some(group) = self.groups.get_mut(&key) {
-            group.busy = false;
+            group.out = group.out.saturating_sub(1);
             self.list(key);
             self.drop_if_empty(key);
         }
     }
 
-    /// Marks a group busy without taking a job: one of its jobs is out already.
+    /// Counts one more job of a group as out, without taking it from here.
     pub(super) fn occupy(&mut self, key: u64) {
         if self.mode == Mode::OneAtATime {
-            self.groups.entry(key).or_default().busy = true;
+            self.groups.entry(key).or_default().out += 1;
             self.unlist(key);
         }
     }
@@ -131,7 +137,7 @@ impl Queue {
                 group.listed = [false, false];
             }
         }
-        self.groups.retain(|_, group| group.busy);
+        self.groups.retain(|_, group| group.is_busy());
         self.ready = Default::default();
         self.waiting = [0, 0];
         jobs
@@ -139,7 +145,7 @@ impl Queue {
 
     fn list(&mut self, key: u64) {
         let Some(group) = self.groups.get_mut(&key) else { return };
-        if group.busy {
+        if group.is_busy() {
             return;
         }
         for class in Class::BOTH {
@@ -169,7 +175,7 @@ impl Queue {
 
     fn drop_if_empty(&mut self, key: u64) {
         let empty =
-            self.groups.get(&key).is_some_and(|group| !group.busy && group.waiting.iter().all(VecDeque::is_empty));
+            self.groups.get(&key).is_some_and(|group| !group.is_busy() && group.waiting.iter().all(VecDeque::is_empty));
         if empty {
             self.groups.remove(&key);
         }
@@ -205,6 +211,18 @@ mod tests {
         assert_eq!(queue.pop(Class::First), Some(job(2)));
         queue.release(0);
         assert!(queue.groups.is_empty());
+    }
+
+    #[test]
+    fn a_group_with_several_out_waits_for_all_of_them() {
+        let mut queue = Queue::new(Mode::OneAtATime);
+        queue.push_back(0, Class::First, job(1));
+        queue.occupy(0);
+        queue.occupy(0);
+        queue.release(0);
+        assert_eq!(queue.pop(Class::First), None);
+        queue.release(0);
+        assert_eq!(queue.pop(Class::First), Some(job(1)));
     }
 
     #[test]

@@ -331,6 +331,9 @@ pub enum ReadAnswer {
         destinations: Vec<(TenantId, DestinationId, DestinationRecord)>,
         /// The time of the first due row at or after the due bound.
         first_due: Option<Time>,
+        /// Jobs of events before low-water of which the last attempt that was claimed may be under way: what a taker would
+        /// meet only when it reads them in. A store whose lock proves every former owner dead has none.
+        claimed: Vec<(TenantId, JobKey)>,
     },
     /// To [`Read::Log`].
     Log {

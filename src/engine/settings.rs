@@ -24,8 +24,25 @@ pub struct ShardSettings {
     pub payload_retention: Duration,
     /// Reclaims beyond which a job that ran alone is poison.
     pub poison_threshold: u32,
+    /// How it holds its slots.
+    pub tenure: Tenure,
     /// Bounds of memory.
     pub bounds: Bounds,
+}
+
+/// How a shard holds its slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    /// All that fall to it, from its beginning, and nobody else is at work on them: the store's lock proves every
+    /// former owner dead. The shard numbers events itself.
+    Sole,
+    /// Slot by slot, each a lane of its own whose offsets number the events, and only while [`super::Input::Lease`]
+    /// says so. A former owner's attempts may still be under way, and its last rows on their way.
+    Leased {
+        /// A lane's position is told this long after all before it became durable: a server that acknowledges before
+        /// it syncs may lose that much with all its replicas.
+        sync_grace: Duration,
+    },
 }
 
 /// The bounds of a shard's memory; tests make them small.

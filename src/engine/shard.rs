@@ -10,10 +10,11 @@ use super::arena::{Arena, Handle};
 use super::bucket::BucketTurn;
 use super::decide::DecisionLine;
 use super::dedup::Dedup;
+use super::foreign::Look;
 use super::intake::Intake;
 use super::job::{Class, HeldEvent, Job};
 use super::rows::{Read, ReadId, Unit};
-use super::settings::ShardSettings;
+use super::settings::{ShardSettings, Tenure};
 use super::slot::SlotState;
 use super::subscriber::Subscriber;
 use super::target::Target;
@@ -50,6 +51,7 @@ pub(super) enum Asked {
     Overdue(Slot, Handle<Subscriber>),
     Ids(Slot, u64),
     Command(Slot, CommandId),
+    Claim(JobKey, Look, Time),
 }
 
 /// One shard's brain. See the module's documentation for the contract.
@@ -58,6 +60,8 @@ pub struct Shard {
     pub(super) rng: fastrand::Rng,
     pub(super) counters: Counters,
     pub(super) draining: bool,
+    /// Until then events may be taken in and attempts begun.
+    pub(super) lease_until: Time,
 
     pub(super) tenants: Arena<Tenant>,
     pub(super) targets: Arena<Target>,
@@ -113,6 +117,9 @@ pub struct Shard {
     /// The next suspect waits until then, so that the others get their share.
     pub(super) next_suspect_at: Time,
 
+    /// Jobs with an attempt of a former owner, but those that are being read.
+    pub(super) foreign: VecDeque<JobKey>,
+
     /// Reads under way: what for, and the read itself, should it have to be asked again.
     pub(super) asked: BTreeMap<ReadId, (Asked, Read)>,
     /// Reads that failed, to be asked again at the next tick.
@@ -131,7 +138,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A shard that owns every slot `s` with `s mod shards = shard`, and begins to load them at once.
+    /// A shard for the slots `s` with `s mod shards = shard`. As their sole owner it begins to load them all at once;
+    /// on a lease it begins with none.
     ///
     /// # Panics
     /// When the settings contradict each other (`shard ≥ shards`, no slots, no attempts).
@@ -146,6 +154,7 @@ impl Shard {
             rng,
             counters: Counters::default(),
             draining: false,
+            lease_until: if settings.tenure == Tenure::Sole { Time::MAX } else { Time::ZERO },
             tenants: Arena::default(),
             targets: Arena::default(),
             subscribers: Arena::default(),
@@ -184,6 +193,7 @@ impl Shard {
             alone: false,
             held_back_since: None,
             next_suspect_at: now,
+            foreign: VecDeque::new(),
             asked: BTreeMap::new(),
             failed_reads: Vec::new(),
             next_read: 0,
@@ -196,15 +206,20 @@ impl Shard {
             outputs: VecDeque::new(),
             settings,
         };
-        shard.begin_loading();
+        if shard.settings.tenure == Tenure::Sole {
+            shard.load_own_slots();
+        }
         shard
     }
 
     /// Takes in what happened. `now` is never before an earlier `now`.
     pub fn handle(&mut self, input: Input, now: Time) {
         match input {
+            Input::Config(_) | Input::Loaded(..) | Input::SlotAssigned { .. } if self.is_retired() => {}
             Input::Config(change) => self.configure(change, now),
-            Input::LaneAssigned { lane, name, position } => self.lane_assigned(lane, name, position),
+            Input::LaneAssigned { lane, name, position } => self.intake.take_lane(lane, name, position, None),
+            Input::SlotAssigned { slot, lane, name, position } => self.slot_assigned(slot, lane, name, position),
+            Input::Lease(until) => self.lease(until, now),
             Input::LaneRevoked(lane) => self.lane_revoked(lane),
             Input::Record { lane, offset, record } => self.lane_record(lane, offset, record, now),
             Input::Arrival(arrival) => self.arrive(arrival, now),
@@ -221,6 +236,23 @@ impl Shard {
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.wake_units(now);
+        if !self.is_retired() {
+            self.wake_all(now);
+        }
+        self.settle_down(now);
+    }
+
+    fn wake_units(&mut self, now: Time) {
+        while let Some((at, unit)) = self.waiting_units.first().copied()
+            && at <= now
+        {
+            self.waiting_units.pop_first();
+            self.dirty_units.insert(unit);
+        }
+    }
+
+    fn wake_all(&mut self, now: Time) {
         while let Some(job) = self.wheel.pop_expired(now) {
             self.wake_job(job, now);
         }
@@ -230,19 +262,12 @@ impl Shard {
             self.wakes.pop_first();
             self.wake_target(target, now);
         }
-        while let Some((at, unit)) = self.waiting_units.first().copied()
-            && at <= now
-        {
-            self.waiting_units.pop_first();
-            self.dirty_units.insert(unit);
-        }
         self.decide_slice(now);
         if self.tick_at <= now {
             self.tick_at = now + limits::WRITE_BEHIND;
             self.write_behind(now);
             self.sweep(now);
         }
-        self.settle_down(now);
     }
 
     /// What is to be done next; `None` when all is said.
@@ -253,9 +278,12 @@ impl Shard {
     /// When [`Shard::handle_timeout`] is to be called at the latest, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Time, TimeoutReason)> {
+        let unit = self.waiting_units.first().map(|(at, _)| (*at, TimeoutReason::Store));
+        if self.is_retired() {
+            return unit;
+        }
         let job = self.wheel.next_deadline().map(|at| (at, TimeoutReason::Job));
         let wake = self.wakes.first().map(|(at, _)| (*at, TimeoutReason::Destination));
-        let unit = self.waiting_units.first().map(|(at, _)| (*at, TimeoutReason::Store));
         let slice = self.line.next_at().map(|at| (at, TimeoutReason::Decision));
         let tick = Some((self.tick_at, TimeoutReason::WriteBehind));
         [job, wake, unit, slice, tick].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -266,6 +294,25 @@ impl Shard {
     pub fn is_idle(&self) -> bool {
         let quiet = self.slots.values().all(|slot| slot.pipeline.is_idle());
         self.in_flight == 0 && quiet && self.intake.is_idle() && self.outputs.is_empty()
+    }
+
+    /// Whether events may be taken in and attempts begun.
+    pub(super) fn holds_lease(&self, now: Time) -> bool {
+        now < self.lease_until && !self.is_retired()
+    }
+
+    /// Whether its slots are others' by now. It decides nothing any more, and only writes down what becomes of the
+    /// attempts that it has begun.
+    pub(super) fn is_retired(&self) -> bool {
+        self.draining && self.settings.tenure != Tenure::Sole
+    }
+
+    /// The lease holds longer.
+    fn lease(&mut self, until: Time, now: Time) {
+        self.lease_until = self.lease_until.max(until);
+        for slot in self.own_slots() {
+            self.unpark(slot, now);
+        }
     }
 
     /// Asks the store.
@@ -308,6 +355,8 @@ impl Shard {
         self.draining = true;
         self.refuse_parked_requests();
         self.withdraw_suspects();
-        self.write_behind(now);
+        if !self.is_retired() {
+            self.write_behind(now);
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::LaneNumber;
 use super::arena::Handle;
 use super::cancel::Cancellations;
+use super::foreign::Flight;
 use super::overdue::OverdueLine;
 use super::pipeline::Pipeline;
 use super::report::SlotReport;
@@ -12,7 +14,7 @@ use super::search::Search;
 use super::subscriber::Subscriber;
 use super::target::Target;
 use super::tenant::Tenant;
-use crate::types::{JobKey, Sequence, Slot, Time};
+use crate::types::{JobKey, JobRecord, Sequence, Slot, Time};
 
 /// How far a slot is with its loading.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,10 +30,25 @@ pub(super) struct SlotState {
     pub(super) slot: Slot,
     pub(super) phase: SlotPhase,
     pub(super) pipeline: Pipeline,
+    /// The lane whose offsets number the events; absent where the slot does that itself.
+    pub(super) lane: Option<LaneNumber>,
+    /// Its record has been read, and on a lease the slot is this owner's: rows may be written.
+    pub(super) taken: bool,
+    /// The tail of its log has been read.
+    pub(super) tail_read: bool,
+    /// Claims that a former owner left of which the log is still to be asked.
+    pub(super) claims_unread: usize,
+    /// Attempts of a former owner, of jobs that are not in memory.
+    pub(super) flights: BTreeMap<JobKey, Flight>,
+    /// A lane's records up to this one were settled before the slot came.
+    pub(super) settled_before: Sequence,
+    /// Later events that were found in the log when the slot came, with their jobs, until the lane brings them again:
+    /// of those before them some may be missing there.
+    pub(super) ahead: BTreeMap<Sequence, Vec<JobRecord>>,
 
-    /// The number the next event gets.
+    /// Above every number given so far.
     pub(super) next: Sequence,
-    /// All events below `next` and up to this one are durable.
+    /// All events up to this one are durable, or will never be; with a lane, it has settled up to here.
     pub(super) durable: Sequence,
     pub(super) tail: Tail,
     pub(super) due: Due,
@@ -58,11 +75,18 @@ pub(super) struct SlotState {
 }
 
 impl SlotState {
-    pub(super) fn new(slot: Slot) -> Self {
+    pub(super) fn new(slot: Slot, lane: Option<LaneNumber>) -> Self {
         Self {
             slot,
             phase: SlotPhase::Loading,
             pipeline: Pipeline::new(Unit::Slot(slot)),
+            lane,
+            taken: false,
+            tail_read: false,
+            claims_unread: 0,
+            flights: BTreeMap::new(),
+            settled_before: Sequence(0),
+            ahead: BTreeMap::new(),
             next: Sequence(1),
             durable: Sequence(0),
             tail: Tail::new(Sequence(1)),
@@ -125,14 +149,15 @@ impl Tail {
         *count = count.checked_sub(1).expect("a job leaves the tail once");
     }
 
-    /// The lowest event with a job that relies on the tail; `next` when there is none.
-    pub(super) fn low_water(&mut self, next: Sequence) -> Sequence {
-        while self.open.front() == Some(&0) {
+    /// The lowest event with a job that relies on the tail; `end`, before which no event is still to come, when there
+    /// is none before that.
+    pub(super) fn low_water(&mut self, end: Sequence) -> Sequence {
+        while self.base < end && self.open.front() == Some(&0) {
             self.open.pop_front();
             self.base = self.base.next();
         }
         if self.open.is_empty() {
-            self.base = self.base.max(next);
+            self.base = self.base.max(end);
         }
         self.base
     }
@@ -295,6 +320,18 @@ mod tests {
         tail.done(Sequence(6));
         assert_eq!(tail.low_water(Sequence(9)), Sequence(8));
         tail.done(Sequence(8));
+        assert_eq!(tail.low_water(Sequence(9)), Sequence(9));
+    }
+
+    #[test]
+    fn low_water_waits_for_events_that_are_still_to_come() {
+        let mut tail = Tail::new(Sequence(5));
+        tail.add(Sequence(8));
+        assert_eq!(tail.low_water(Sequence(7)), Sequence(7));
+        tail.add(Sequence(7));
+        tail.done(Sequence(8));
+        assert_eq!(tail.low_water(Sequence(9)), Sequence(7));
+        tail.done(Sequence(7));
         assert_eq!(tail.low_water(Sequence(9)), Sequence(9));
     }
 

@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::pump::{Pump, Wiring};
 use super::watch::{LastWord, Pulse, Watch};
 use crate::deliver::{Client, ClientSettings};
-use crate::engine::{Bounds, Input, Shard, ShardSettings};
+use crate::engine::{Bounds, Input, Shard, ShardSettings, Tenure};
 use crate::runtime::boot::{processors, spawn_pinned};
 use crate::runtime::channel::{Receiver, Sender, bounded};
 use crate::runtime::{BootError, Clock, ExecutorThread};
@@ -227,6 +227,7 @@ fn make_engine(shard: ShardId, settings: &BootSettings, store: &Embedded, change
         auto_disable: settings.auto_disable,
         payload_retention: settings.payload_retention,
         poison_threshold: settings.poison_threshold,
+        tenure: Tenure::Sole,
         bounds: Bounds::default(),
     };
     let mut engine = Shard::new(engine_settings, now);

@@ -111,7 +111,7 @@ fn one_event<S: Subject>(store: &mut S, name: &str, sequence: u64) -> Option<Log
 
 fn a_slot_never_written_has_no_record<S: Subject>(store: &mut S) {
     let slot = store.slot();
-    let ReadAnswer::Slot { record, overflow, destinations, first_due } = store.answer(Read::Slot(slot)) else {
+    let ReadAnswer::Slot { record, overflow, destinations, first_due, .. } = store.answer(Read::Slot(slot)) else {
         panic!("a slot")
     };
     assert_eq!((record, overflow, destinations, first_due), (None, Vec::new(), Vec::new(), None));
@@ -145,7 +145,8 @@ fn a_slot_s_small_records_come_back_as_last_written<S: Subject>(store: &mut S) {
         2,
         vec![Row::Slot(record), overflow(gone, None), destination_row(destination, Some(remembered))],
     ));
-    let ReadAnswer::Slot { record: found, overflow, destinations, first_due } = store.answer(Read::Slot(slot)) else {
+    let ReadAnswer::Slot { record: found, overflow, destinations, first_due, .. } = store.answer(Read::Slot(slot))
+    else {
         panic!("a slot")
     };
     assert_eq!(found, Some(record));

@@ -141,6 +141,9 @@ pub const RECLAIMS_BEFORE_ALONE: u32 = 2;
 pub const POISON_THRESHOLD: u32 = 5;
 /// A claim runs out this long after its attempt's deadline.
 pub const CLAIM_GRACE: Duration = Duration::from_secs(5);
+/// Jobs that wait for a former owner's attempt, looked at in the log per second and shard: a node's 256 attempts by default,
+/// spread over those who take its slots.
+pub const FOREIGN_READS_PER_TICK: usize = 256;
 /// A destination's failures must span this long to disable its subscriptions.
 pub const AUTODISABLE_WINDOW: Duration = Duration::from_hours(120);
 /// Its first and last failure must lie this far apart.
@@ -323,6 +326,8 @@ pub const CQL_INDEX_CHUNK_EVENTS: u64 = 65_536;
 pub const CQL_WRITE_BYTES: usize = 64 * KIB;
 /// Rows that are sent as one, by number.
 pub const CQL_WRITE_ROWS: usize = 1_000;
+/// A listed claim stays so long after it has run out: no two nodes' clocks are that far apart.
+pub const CQL_CLAIM_BEYOND: Duration = Duration::from_secs(60);
 /// Chunks and minutes of one slot that are remembered as listed; a forgotten one is listed again.
 pub const CQL_LISTED_MAX: usize = 4_096;
 /// After so long a chunk or minute is listed again, so that its entry outlives its rows.

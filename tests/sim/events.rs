@@ -61,6 +61,22 @@ impl EventPlan {
         }
     }
 
+    /// A new event of one of so many tenants, for which everything is as it should be.
+    pub fn of_tenant(rng: &mut Rng, tenants: usize, now: Time) -> Self {
+        Self {
+            tenant: tenant(rng.usize(0..tenants)),
+            id: ids::uuid_v7(now, rng.u128(..)),
+            key: pick::<&'static str>(rng, &KEYS),
+            schema_major: rng.u32(1..=2),
+            origin: pick::<&'static str>(rng, &ORIGINS),
+            subject: rng.bool().then(|| *pick(rng, &SUBJECTS)),
+            source_id: None,
+            n: Some(rng.u32(0..10)),
+            unstorable: false,
+            lethal: false,
+        }
+    }
+
     /// The same event for another tenant: one id in two tenants is two events.
     pub fn for_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }

@@ -1,13 +1,14 @@
 //! Deterministic simulation of the hub: real engines, everything around them modelled, one seed is one run.
 //!
-//! `SIM_SEEDS=n` runs n seeds instead of 300, from `SIM_FIRST` on. `SIM_SEED=s` runs one and prints its trace. Seeds that ever
-//! failed stand in `seeds.txt` and always run first.
+//! `SIM_SEEDS=n` runs n seeds instead of 300, from `SIM_FIRST` on; `SIM_SEED=s` runs one and prints its trace, as does
+//! `CLUSTER_SEED=s` of several nodes ([`cluster`]). Seeds that ever failed stand in `seeds.txt` and always run.
 
 mod attempts;
 mod buckets;
 mod checks;
 mod circuits;
 mod clients;
+mod cluster;
 mod config;
 mod decisions;
 mod dispatches;
@@ -17,6 +18,7 @@ mod events;
 mod faults;
 mod happening;
 mod lanes;
+mod leased;
 mod log;
 mod node;
 mod oracle;
@@ -26,6 +28,7 @@ mod probes;
 mod rates;
 mod receivers;
 mod scenario;
+mod seeds;
 mod shell;
 mod stage;
 mod standings;
@@ -49,16 +52,13 @@ const SEEDS_PER_FAULT: u64 = 60;
 
 #[test]
 fn all_promises_hold_in_every_seed() {
-    if let Some(seed) = number("SIM_SEED") {
+    if let Some(seed) = seeds::number("SIM_SEED") {
         let ending = world::run(seed, None, Printed::Yes);
         return assert!(ending.violation.is_none(), "seed {seed}: {:?}", ending.violation);
     }
-    let first = number("SIM_FIRST").unwrap_or(0);
-    let fresh = first..first + number("SIM_SEEDS").unwrap_or(300);
     let mut failed = Vec::new();
     let mut reached = (0, 0, 0);
-    for seed in regression_seeds().chain(fresh) {
-        let ending = attempt(seed, None);
+    for (seed, ending) in seeds::run_all(&seeds::asked_for(include_str!("seeds.txt")), |seed| attempt(seed, None)) {
         reached = (reached.0 + ending.events, reached.1 + ending.attempts, reached.2 + ending.kills);
         if let Some(violation) = ending.violation {
             println!("seed {seed}: {:?} at {}: {}", violation.rule, violation.at, violation.text);
@@ -95,12 +95,4 @@ fn attempt(seed: u64, fault: Option<Fault>) -> Ending {
         let violation = Some(Violation { rule: Rule::Panic, at: Time::ZERO, text });
         Ending { violation, digest: (0, 0), events: 0, attempts: 0, kills: 0 }
     })
-}
-
-fn regression_seeds() -> impl Iterator<Item = u64> {
-    include_str!("seeds.txt").lines().filter_map(|line| line.split('#').next()?.trim().parse().ok())
-}
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use streaming_hub::engine::{AutoDisable, Shard, ShardSettings};
+use streaming_hub::engine::{AutoDisable, Shard, ShardSettings, Tenure};
 use streaming_hub::engine::{Batch, JobToken, LaneNumber, Unit};
 use streaming_hub::types::{Duration, ShardId, Time};
 
@@ -79,6 +79,7 @@ fn settings(scenario: &Scenario, shard: ShardId, generation: u32) -> ShardSettin
         auto_disable: AutoDisable::default(),
         payload_retention: PAYLOAD_RETENTION,
         poison_threshold: streaming_hub::types::limits::POISON_THRESHOLD,
+        tenure: Tenure::Sole,
         bounds: scenario.bounds,
     }
 }

@@ -121,7 +121,7 @@ impl Scenario {
 }
 
 /// Bounds so small that a run of a hundred events meets all of them.
-fn draw_bounds(rng: &mut Rng) -> Bounds {
+pub fn draw_bounds(rng: &mut Rng) -> Bounds {
     let head = rng.usize(4..=16);
     let open = rng.usize(8..=60);
     Bounds {
@@ -143,7 +143,7 @@ fn draw_bounds(rng: &mut Rng) -> Bounds {
 }
 
 impl StoreTemper {
-    fn draw(rng: &mut Rng, calm: bool, span: Duration) -> Self {
+    pub fn draw(rng: &mut Rng, calm: bool, span: Duration) -> Self {
         let some = |rng: &mut Rng, most: u32| if calm { 0 } else { rng.u32(0..=most) };
         let outages = (0..some(rng, 2)).map(|_| {
             let begin = START + Duration(rng.u64(0..span.0));

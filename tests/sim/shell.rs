@@ -150,6 +150,8 @@ impl World {
             Input::AttemptEnded { token, outcome } => self.checks.ended(place.shard, *token, outcome),
             Input::Record { .. }
             | Input::LaneAssigned { .. }
+            | Input::SlotAssigned { .. }
+            | Input::Lease(_)
             | Input::LaneRevoked(_)
             | Input::Settled(_)
             | Input::Committed(..)

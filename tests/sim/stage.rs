@@ -1,11 +1,11 @@
 //! A stage for single promises: one engine, a store that answers at once unless told to wait, receivers played by
 //! the test, and a clock that the test moves. What the seeds find by chance is shown here on purpose.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use streaming_hub::engine::{
-    Arrival, AutoDisable, Batch, Bounds, Dispatch, Input, JobQuestion, Output, Read, ReadId, Settled, Shard,
-    ShardSettings, Standing, Ticket,
+    Arrival, AutoDisable, Batch, Bounds, Dispatch, Input, JobQuestion, LaneNumber, LaneRecord, Output, Read, ReadId,
+    Settled, Shard, ShardSettings, Standing, Tenure, Ticket,
 };
 use streaming_hub::store::Memory;
 use streaming_hub::store::memory::Pages;
@@ -15,7 +15,7 @@ use streaming_hub::types::destination::{
 use streaming_hub::types::subscription::{Subscription, VerificationState};
 use streaming_hub::types::{
     AttemptOutcome, ConfigChange, DestinationId, Duration, End, ErrorKind, Event, JobRecord, LaneName, RetryPolicy,
-    ShardId, SubscriptionId, TenantId, Time, ids, limits,
+    ShardId, Slot, SubscriptionId, TenantId, Time, ids, limits,
 };
 use uuid::Uuid;
 
@@ -57,6 +57,12 @@ pub struct Stage {
     changes: Vec<ConfigChange>,
     waiting: VecDeque<Batch>,
     numbered: u64,
+    /// On a lease: what was written to the slot's topic, by offset.
+    pub topic: BTreeMap<u64, Event>,
+    /// The number of the lane's assignment, and the position told last.
+    lane: (u32, u64),
+    /// The owner's epoch.
+    epoch: u64,
 }
 
 /// A name for a tenant.
@@ -129,6 +135,18 @@ impl Stage {
     }
 
     pub fn with_pages(bounds: Bounds, pages: Pages) -> Self {
+        Self::with_tenure(bounds, pages, Tenure::Sole)
+    }
+
+    /// One slot, held on a lease that lasts.
+    pub fn on_lease(sync_grace: Duration) -> Self {
+        let mut stage = Self::with_tenure(Bounds::default(), Pages::default(), Tenure::Leased { sync_grace });
+        stage.take_slot();
+        stage.input(Input::Lease(Time::MAX));
+        stage
+    }
+
+    fn with_tenure(bounds: Bounds, pages: Pages, tenure: Tenure) -> Self {
         let settings = ShardSettings {
             shard: ShardId(0),
             shards: 1,
@@ -139,6 +157,7 @@ impl Stage {
             auto_disable: AutoDisable::default(),
             payload_retention: Duration::from_hours(168),
             poison_threshold: 5,
+            tenure,
             bounds,
         };
         let mut stage = Self {
@@ -155,6 +174,9 @@ impl Stage {
             changes: Vec::new(),
             waiting: VecDeque::new(),
             numbered: 0,
+            topic: BTreeMap::new(),
+            lane: (0, 0),
+            epoch: 0,
         };
         stage.settle();
         stage
@@ -219,6 +241,46 @@ impl Stage {
         self.input(Input::Arrival(Arrival { events, ticket: Ticket::Request(self.numbered) }));
     }
 
+    /// An event is written to the slot's topic and read.
+    pub fn record(&mut self, event: Event) {
+        let offset = self.topic.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.topic.insert(offset, event);
+        self.read_topic(offset);
+    }
+
+    /// How far the slot's lane may be committed.
+    pub fn position(&self) -> u64 {
+        self.lane.1
+    }
+
+    /// The slot comes, with all configuration; its lane is read from the position that was told last.
+    pub fn take_slot(&mut self) {
+        let (lane, position) = self.lane;
+        self.lane.0 = lane + 1;
+        self.epoch = self.store.take(Slot(0));
+        let name = LaneName::kafka("slots", 0);
+        self.shard.handle(Input::SlotAssigned { slot: Slot(0), lane: LaneNumber(lane + 1), name, position }, self.now);
+        for change in self.changes.clone() {
+            self.shard.handle(Input::Config(change), self.now);
+        }
+        self.settle();
+        self.read_topic(position);
+    }
+
+    fn read_topic(&mut self, from: u64) {
+        for (offset, event) in self.topic.clone().split_off(&from) {
+            let record = LaneRecord::Accept(Box::new(event));
+            self.input(Input::Record { lane: LaneNumber(self.lane.0), offset, record });
+        }
+    }
+
+    fn keep(&mut self, batch: &Batch) {
+        match self.settings.tenure {
+            Tenure::Sole => self.store.apply(batch),
+            Tenure::Leased { .. } => self.store.apply_as(batch, self.epoch),
+        }
+    }
+
     /// The attempt that was the `number`th to start ends like this, and what became of it is written.
     pub fn answer(&mut self, number: usize, outcome: AttemptOutcome) {
         let outcome = AttemptOutcome { ended_at: self.now, ..outcome };
@@ -246,7 +308,7 @@ impl Stage {
     pub fn store_answers(&mut self) {
         self.mood = StoreMood::Prompt;
         while let Some(batch) = self.waiting.pop_front() {
-            self.store.apply(&batch);
+            self.keep(&batch);
             self.input(Input::Committed(batch.unit, batch.number));
         }
     }
@@ -286,7 +348,7 @@ impl Stage {
         match output {
             Output::Commit(batch) if self.mood == StoreMood::Silent => self.waiting.push_back(batch),
             Output::Commit(batch) => {
-                self.store.apply(&batch);
+                self.keep(&batch);
                 self.shard.handle(Input::Committed(batch.unit, batch.number), self.now);
             }
             Output::Read(id, read) if self.read_mood == ReadMood::OneByOne => self.reading.push_back((id, read)),
@@ -297,8 +359,8 @@ impl Stage {
             }
             Output::Dispatch(dispatch) => self.sent.push(*dispatch),
             Output::Settled(settled) => self.settled.push(settled),
+            Output::LanePosition { position, .. } => self.lane.1 = position,
             Output::Handover(..)
-            | Output::LanePosition { .. }
             | Output::PauseLane(_)
             | Output::ResumeLane(_)
             | Output::Disable { .. }

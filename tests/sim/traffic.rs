@@ -215,7 +215,8 @@ impl World {
     }
 }
 
-fn describe(change: &ConfigChange) -> String {
+/// A change in a few words.
+pub fn describe(change: &ConfigChange) -> String {
     match change {
         ConfigChange::PutDestination(d) => format!("put {} of {} version {}: {}", d.id, d.tenant, d.version, d.url),
         ConfigChange::PutSubscription(s) => {

@@ -6,8 +6,10 @@ use streaming_hub::engine::{Arrival, Input, LaneRecord, Output, ReadAnswer};
 /// An input in a few words.
 pub fn input(input: &Input) -> String {
     match input {
-        Input::Config(change) => format!("config of {}", change.tenant()),
+        Input::Config(change) => format!("config: {}", crate::traffic::describe(change)),
         Input::LaneAssigned { lane, name, position } => format!("{lane:?} {name} from {position}"),
+        Input::SlotAssigned { slot, lane, position, .. } => format!("{slot:?} as {lane:?} from {position}"),
+        Input::Lease(until) => format!("lease until {until}"),
         Input::LaneRevoked(lane) => format!("{lane:?} revoked"),
         Input::Record { lane, offset, record } => format!("{lane:?} {offset}: {}", lane_record(record)),
         Input::Arrival(arrival) => arrived(arrival),
@@ -66,8 +68,9 @@ fn lane_record(record: &LaneRecord) -> String {
 
 fn read(answer: &ReadAnswer) -> String {
     match answer {
-        ReadAnswer::Slot { record, overflow, destinations, first_due } => {
-            format!("slot {record:?} overflow {} destinations {} due {first_due:?}", overflow.len(), destinations.len())
+        ReadAnswer::Slot { record, overflow, destinations, first_due, claimed } => {
+            let kept = (overflow.len(), destinations.len());
+            format!("slot {record:?} overflow and destinations {kept:?} due {first_due:?} claimed {claimed:?}")
         }
         ReadAnswer::Log { events, next } => {
             format!("log {:?} next {:?}", events.iter().map(|e| e.event.sequence.0).collect::<Vec<_>>(), next)

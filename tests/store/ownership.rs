@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use streaming_hub::engine::rows::{CircuitRecord, DestinationRecord, LoggedEvent, NewJob};
+use streaming_hub::engine::rows::{CircuitRecord, DestinationRecord, LoggedEvent, NewJob, SlotRecord};
 use streaming_hub::engine::{BatchNumber, Read, ReadAnswer, Refusal, Row, Unit};
 use streaming_hub::store::StoreEvent;
 use streaming_hub::store::scylla::Epoch;
 use streaming_hub::store::tests::{Subject as _, batch_of, event_row, first_job, tenant};
 use streaming_hub::types::{
-    AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, End, Sequence, SubscriptionId, Time,
+    AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, Duration, End, JobKey, Sequence, SubscriptionId, Time,
 };
 use uuid::Uuid;
 
@@ -75,6 +75,27 @@ fn a_late_write_of_a_former_owner_hides_nothing() {
     assert_eq!(second.jobs[0].open_claim, Some(claim));
     let first = event(&mut owner, 1);
     assert_eq!(first.jobs[0].end, Some((End::Delivered, Time(40))), "a late outcome is a fact");
+}
+
+#[test]
+fn a_taker_is_told_of_claims_that_low_water_has_passed() {
+    let _server = shared();
+    let mut former = Node::with_a_slot("former");
+    let slot = former.slot();
+    let until = streaming_hub::runtime::Clock::start().now() + Duration::from_secs(30);
+    let claimed = |sequence, ordinal| Row::Claim {
+        tenant: tenant("acme"),
+        key: JobKey { slot, sequence: Sequence(sequence), ordinal },
+        number: 1,
+        claim: ClaimRecord { until, ..claim(sequence.into()) },
+    };
+    former.apply(&batch_of(slot, 1, vec![event_row("acme", 1, 1), event_row("acme", 2, 1)]));
+    let record = SlotRecord { low_water: Sequence(2), ..SlotRecord::default() };
+    former.apply(&batch_of(slot, 2, vec![claimed(1, 0), claimed(2, 0), Row::Slot(record)]));
+    let owner = &mut Node::connect("owner", slot);
+    owner.take();
+    let ReadAnswer::Slot { claimed, .. } = owner.answer(Read::Slot(slot)) else { panic!("a slot") };
+    assert_eq!(claimed, [(tenant("acme"), first_job(slot, 1))], "the other is in the tail");
 }
 
 fn event(node: &mut Node, sequence: u64) -> LoggedEvent {

@@ -49,7 +49,7 @@ fn read_slot(tables: &Tables, slot: Slot) -> Result<ReadAnswer, StoreError> {
         destinations.push((tenant, DestinationId(id), destination::decode(&value)?));
     }
     let first_due = first_due(tables, slot, record.unwrap_or_default().due_bound)?;
-    Ok(ReadAnswer::Slot { record, overflow: overflows, destinations, first_due })
+    Ok(ReadAnswer::Slot { record, overflow: overflows, destinations, first_due, claimed: Vec::new() })
 }
 
 /// The slot's own record.

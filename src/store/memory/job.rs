@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::types::{
-    AttemptRecord, ClaimRecord, DestinationId, End, EndReason, JobKey, JobRecord, RunId, SubscriptionId, Time, Trigger,
+    AttemptId, AttemptRecord, ClaimRecord, DestinationId, End, EndReason, JobKey, JobRecord, RunId, SubscriptionId,
+    Time, Trigger,
 };
 
-/// One job; its claims and attempts by number, each kind of end apart.
+/// An attempt's number and id. Two owners of a slot, one after the other, may give one number twice.
+type AttemptName = (u32, AttemptId);
+
+/// One job; its claims and attempts by number and id, each kind of end apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JobRows {
     pub(super) made: Option<Made>,
-    pub(super) claims: BTreeMap<u32, ClaimRecord>,
-    pub(super) attempts: BTreeMap<u32, AttemptRecord>,
+    claims: BTreeMap<AttemptName, ClaimRecord>,
+    attempts: BTreeMap<AttemptName, AttemptRecord>,
     delivered_at: Option<Time>,
     cancelled_at: Option<Time>,
     dead_lettered: Option<(EndReason, Time)>,
@@ -28,6 +32,19 @@ pub(super) struct Made {
 }
 
 impl JobRows {
+    pub(super) fn claim(&mut self, number: u32, claim: ClaimRecord) {
+        self.claims.insert((number, claim.attempt), claim);
+    }
+
+    pub(super) fn attempt(&mut self, record: &AttemptRecord) {
+        self.attempts.insert((record.number, record.claim.attempt), record.clone());
+    }
+
+    /// The attempts that have ended, by number.
+    pub(super) fn attempts(&self) -> impl DoubleEndedIterator<Item = &AttemptRecord> {
+        self.attempts.values()
+    }
+
     /// Of two ends the stronger stands; of two of one kind, the first.
     pub(super) fn end(&mut self, end: End, at: Time) {
         match end {
@@ -53,9 +70,9 @@ impl JobRows {
     /// The job as its rows fold; absent while no row has made it.
     pub(super) fn record(&self, key: JobKey) -> Option<JobRecord> {
         let made = self.made?;
-        let attempts = || self.attempts.values();
+        let attempts = || self.attempts();
         let last = attempts().next_back();
-        let open = self.claims.iter().rev().find(|(number, _)| !self.attempts.contains_key(number));
+        let open = self.claims.iter().rev().find(|(name, _)| !self.attempts.contains_key(name));
         Some(JobRecord {
             key,
             subscription: made.subscription,

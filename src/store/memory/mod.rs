@@ -1,7 +1,8 @@
 //! The reference store: the meaning of every row and read, in memory and without I/O.
 //!
 //! It applies a batch at once and whole; latency, refusals and loss are its caller's to play. A clone is a
-//! snapshot. Rows are monotone: applying a batch twice, or an older one again, undoes nothing.
+//! snapshot. Rows are monotone: applying a batch twice, or an older one again, undoes nothing. The few that are not
+//! (an event with its jobs, a cursor, a record) carry the epoch of the owner who wrote them and the number of its batch.
 
 mod job;
 mod slot;
@@ -10,9 +11,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::engine::rows::{DestinationRecord, LoggedEvent, SlotRecord};
-use crate::engine::{Batch, QuarantineRecord, Read, ReadAnswer, Row, Unit};
+use crate::engine::{Batch, BatchNumber, QuarantineRecord, Read, ReadAnswer, Row, Unit};
 use crate::types::{AttemptRecord, DestinationId, Event, JobKey, JobRecord, LaneName, Slot, TenantId, limits};
 
+use self::job::JobRows;
 use self::slot::SlotRows;
 
 /// Where a page of each kind of read ends.
@@ -46,6 +48,8 @@ pub struct Memory {
     slots: BTreeMap<Slot, SlotRows>,
     lanes: BTreeMap<LaneName, u64>,
     quarantine: BTreeMap<(Box<str>, i32, u64), QuarantineRecord>,
+    /// Counts the batches applied in turn.
+    applied: u64,
 }
 
 impl Memory {
@@ -55,8 +59,20 @@ impl Memory {
         Self { pages, ..Self::default() }
     }
 
-    /// Makes the rows of `batch` durable.
+    /// A new owner takes a slot: its record is made from the last one's. Its epoch, from 1.
+    pub fn take(&mut self, slot: Slot) -> u64 {
+        self.slots.entry(slot).or_insert_with(|| SlotRows::new(slot)).take()
+    }
+
+    /// Makes the rows of `batch` durable, after all that were applied before, whoever wrote them.
     pub fn apply(&mut self, batch: &Batch) {
+        self.applied += 1;
+        self.apply_as(&Batch { number: BatchNumber(self.applied), ..batch.clone() }, 0);
+    }
+
+    /// Makes the rows of `batch` durable as those of the slot's owner in `epoch`: what a later batch of its, or a later
+    /// owner, has written stands.
+    pub fn apply_as(&mut self, batch: &Batch, epoch: u64) {
         for row in batch.rows.iter() {
             match row {
                 Row::Lane { name, position } => {
@@ -79,7 +95,7 @@ impl Memory {
                 | Row::Ids { .. }
                 | Row::Slot(_) => {
                     if let Unit::Slot(slot) = batch.unit {
-                        self.slots.entry(slot).or_insert_with(|| SlotRows::new(slot)).apply(row);
+                        self.slots.entry(slot).or_insert_with(|| SlotRows::new(slot)).apply(row, (epoch, batch.number));
                     }
                 }
             }
@@ -140,7 +156,7 @@ impl Memory {
     pub fn attempts(&self, tenant: &TenantId, key: JobKey) -> Vec<&AttemptRecord> {
         let event = self.slots.get(&key.slot).and_then(|rows| rows.events.get(&(tenant.clone(), key.sequence)));
         let job = event.and_then(|event| event.jobs.get(&key.ordinal));
-        job.into_iter().flat_map(|job| job.attempts.values()).collect()
+        job.into_iter().flat_map(JobRows::attempts).collect()
     }
 
     /// All dead letters with their copies of event and job, in order of slot and place.
@@ -157,7 +173,7 @@ impl Memory {
     /// A slot's own record.
     #[must_use]
     pub fn slot(&self, slot: Slot) -> Option<SlotRecord> {
-        self.slots.get(&slot)?.record
+        self.slots.get(&slot)?.record()
     }
 }
 
@@ -365,5 +381,42 @@ mod tests {
         let lane = |position| Row::Lane { name: name.clone(), position };
         store.apply(&Batch { unit: Unit::Lanes, number: BatchNumber(1), rows: Rc::new(vec![lane(9), lane(4)]) });
         assert_eq!(store.lane(&name), Some(9));
+    }
+
+    #[test]
+    fn a_later_owner_s_row_stands_and_so_does_a_later_batch_s() {
+        let mut store = small();
+        let batch = |number, rows| Batch { unit: Unit::Slot(SLOT), number: BatchNumber(number), rows: Rc::new(rows) };
+        let cursor = |at| Row::Overflow { tenant: tenant("a"), subscription: subscription(1), cursor: at };
+        let cursors = |store: &Memory| {
+            let ReadAnswer::Slot { overflow, .. } = store.answer(&Read::Slot(SLOT)) else {
+                panic!("a slot was asked for")
+            };
+            overflow.into_iter().map(|(_, _, at)| at.0).collect::<Vec<_>>()
+        };
+        assert_eq!([store.take(SLOT), store.take(SLOT)], [1, 2]);
+        store.apply_as(&batch(7, vec![cursor(Some(Sequence(5))), cursor(Some(Sequence(9)))]), 1);
+        store.apply_as(&batch(6, vec![cursor(Some(Sequence(4)))]), 1);
+        assert_eq!(cursors(&store), [9], "batch 6 came late");
+        store.apply_as(&batch(1, vec![cursor(Some(Sequence(9)))]), 2);
+        store.apply_as(&batch(8, vec![cursor(None)]), 1);
+        assert_eq!(cursors(&store), [9], "the former owner's came late");
+        let record = |low| Row::Slot(SlotRecord { low_water: Sequence(low), ..SlotRecord::default() });
+        store.apply_as(&batch(2, vec![record(3)]), 2);
+        store.apply_as(&batch(9, vec![record(8)]), 1);
+        assert_eq!(store.slot(SLOT).map(|record| record.low_water), Some(Sequence(3)));
+        assert_eq!(store.take(SLOT), 3);
+        assert_eq!(store.slot(SLOT).map(|record| record.low_water), Some(Sequence(3)), "the next goes on from it");
+    }
+
+    #[test]
+    fn jobs_before_low_water_that_may_be_under_way_are_told() {
+        let mut store = small();
+        let record = Row::Slot(SlotRecord { low_water: Sequence(3), ..SlotRecord::default() });
+        let rows = [event_row("a", 1, 1), event_row("a", 2, 1), event_row("a", 3, 1), record];
+        store.apply(&batch(rows.to_vec()));
+        store.apply(&batch(vec![claim_row(1, 1), claim_row(2, 1), claim_row(3, 1), attempt_row(1, 1, false, None)]));
+        let ReadAnswer::Slot { claimed, .. } = store.answer(&Read::Slot(SLOT)) else { panic!("a slot was asked for") };
+        assert_eq!(claimed, [(tenant("a"), key(2))]);
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::Pages;
 use super::job::{JobRows, Made};
 use crate::engine::rows::{DestinationRecord, DueRow, LoggedEvent, NewJob, SlotRecord, Wanted};
-use crate::engine::{ReadAnswer, Row};
+use crate::engine::{BatchNumber, ReadAnswer, Row};
 use crate::types::{
     DestinationId, Event, JobKey, JobRecord, RunId, Sequence, Slot, SubscriptionId, TenantId, Time, Trigger,
 };
@@ -15,7 +15,10 @@ use crate::types::{
 #[derive(Clone, Debug)]
 pub(super) struct SlotRows {
     pub(super) slot: Slot,
-    pub(super) record: Option<SlotRecord>,
+    /// The record of each owner, by its epoch; the last is the one to go on from.
+    records: BTreeMap<u64, SlotRecord>,
+    /// When rows were written last that a later batch or a later owner writes over.
+    stamps: BTreeMap<Name, Stamp>,
     pub(super) events: BTreeMap<(TenantId, Sequence), EventRows>,
     pub(super) overflow: BTreeMap<(TenantId, SubscriptionId), Sequence>,
     pub(super) destinations: BTreeMap<(TenantId, DestinationId), DestinationRecord>,
@@ -34,7 +37,8 @@ impl SlotRows {
     pub(super) fn new(slot: Slot) -> Self {
         Self {
             slot,
-            record: None,
+            records: BTreeMap::new(),
+            stamps: BTreeMap::new(),
             events: BTreeMap::new(),
             overflow: BTreeMap::new(),
             destinations: BTreeMap::new(),
@@ -44,7 +48,28 @@ impl SlotRows {
         }
     }
 
-    pub(super) fn apply(&mut self, row: &Row) {
+    /// The last owner's record.
+    pub(super) fn record(&self) -> Option<SlotRecord> {
+        self.records.last_key_value().map(|(_, record)| *record)
+    }
+
+    /// A new owner: its record is made from the last one's, if there is any. Its epoch.
+    pub(super) fn take(&mut self) -> u64 {
+        let (epoch, record) = self.records.last_key_value().map_or((0, None), |(last, record)| (*last, Some(*record)));
+        let first = SlotRecord { low_water: Sequence(1), flushed: Sequence(1), due_bound: Time::ZERO };
+        self.records.insert(epoch + 1, record.unwrap_or(first));
+        epoch + 1
+    }
+
+    /// A row of a batch. Late, it hides nothing of a later one.
+    pub(super) fn apply(&mut self, row: &Row, stamp: Stamp) {
+        if let Some(name) = Name::of(row, stamp.0) {
+            let last = self.stamps.entry(name).or_insert(stamp);
+            if *last > stamp {
+                return;
+            }
+            *last = stamp;
+        }
         match row {
             Row::Event { event, jobs } => self.apply_event(event, jobs),
             Row::Run { tenant, key, subscription, destination, run, trigger, created_at } => {
@@ -58,11 +83,11 @@ impl SlotRows {
                 self.job_rows(tenant, *key).made.get_or_insert(made);
             }
             Row::Claim { tenant, key, number, claim } => {
-                self.job_rows(tenant, *key).claims.insert(*number, *claim);
+                self.job_rows(tenant, *key).claim(*number, *claim);
             }
             Row::Attempt { tenant, key, record, end } => {
                 let job = self.job_rows(tenant, *key);
-                job.attempts.insert(record.number, (**record).clone());
+                job.attempt(record);
                 if let Some(end) = end {
                     job.end(*end, record.outcome.ended_at);
                 }
@@ -81,17 +106,22 @@ impl SlotRows {
                 set_or_remove(&mut self.destinations, (tenant.clone(), *destination), *record);
             }
             Row::Ids { minute, entries } => self.apply_ids(*minute, entries),
-            Row::Slot(record) => self.record = Some(*record),
+            Row::Slot(record) => {
+                self.records.insert(stamp.0, *record);
+            }
             Row::Lane { .. } | Row::Quarantine(_) => {}
         }
     }
 
     fn apply_event(&mut self, event: &Rc<Event>, jobs: &[NewJob]) {
         let rows = self.events.entry((event.tenant.clone(), event.sequence)).or_default();
-        rows.event.get_or_insert_with(|| Rc::clone(event));
+        rows.event = Some(Rc::clone(event));
+        for job in rows.jobs.values_mut().filter(|job| job.made.is_some_and(|made| made.run == RunId::MATCH)) {
+            job.made = None;
+        }
         for (ordinal, job) in (0_u16..).zip(jobs) {
             let job_rows = rows.jobs.entry(ordinal).or_default();
-            job_rows.made.get_or_insert(Made {
+            job_rows.made = Some(Made {
                 subscription: job.subscription,
                 destination: job.destination,
                 run: RunId::MATCH,
@@ -99,7 +129,7 @@ impl SlotRows {
                 created_at: event.received_at,
             });
             if let Some(claim) = job.claim {
-                job_rows.claims.insert(1, claim);
+                job_rows.claim(1, claim);
             }
         }
     }
@@ -126,12 +156,13 @@ impl SlotRows {
     }
 
     pub(super) fn answer_slot(&self) -> ReadAnswer {
-        let bound = self.record.map_or(Time::ZERO, |record| record.due_bound);
+        let record = self.record();
         ReadAnswer::Slot {
-            record: self.record,
+            record,
             overflow: self.overflow.iter().map(|((tenant, id), cursor)| (tenant.clone(), *id, *cursor)).collect(),
             destinations: self.destinations.iter().map(|((tenant, id), r)| (tenant.clone(), *id, *r)).collect(),
-            first_due: self.first_due(bound),
+            first_due: self.first_due(record.map_or(Time::ZERO, |record| record.due_bound)),
+            claimed: self.claimed_before(record.map_or(Sequence(0), |record| record.low_water)),
         }
     }
 
@@ -191,8 +222,51 @@ impl SlotRows {
         ReadAnswer::Ids { next: last.map(|(_, sequence)| sequence.next()), entries }
     }
 
+    fn claimed_before(&self, low_water: Sequence) -> Vec<(TenantId, JobKey)> {
+        let passed = self.events.keys().filter(|(_, sequence)| *sequence < low_water);
+        let jobs = passed.filter_map(|place| self.logged(place)).flat_map(|logged| {
+            let tenant = logged.event.tenant.clone();
+            logged.jobs.into_iter().map(move |job| (tenant.clone(), job))
+        });
+        let open = jobs.filter(|(_, job)| job.open_claim.is_some());
+        open.map(|(tenant, job)| (tenant, job.key)).collect()
+    }
+
     fn first_due(&self, bound: Time) -> Option<Time> {
         self.due.keys().map(|(at, _)| *at).find(|at| *at >= bound)
+    }
+}
+
+/// When a row was written: the owner's epoch, and the number of its batch.
+pub(super) type Stamp = (u64, BatchNumber);
+
+/// What tells a row from others where a later one stands. All other rows only ever add to what is there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    /// Of the owner in this epoch.
+    Slot(u64),
+    Event(TenantId, Sequence),
+    Overflow(SubscriptionId),
+    Destination(DestinationId),
+}
+
+impl Name {
+    fn of(row: &Row, epoch: u64) -> Option<Self> {
+        match row {
+            Row::Slot(_) => Some(Self::Slot(epoch)),
+            Row::Event { event, .. } => Some(Self::Event(event.tenant.clone(), event.sequence)),
+            Row::Overflow { subscription, .. } => Some(Self::Overflow(*subscription)),
+            Row::Destination { destination, .. } => Some(Self::Destination(*destination)),
+            Row::Run { .. }
+            | Row::Claim { .. }
+            | Row::Attempt { .. }
+            | Row::End { .. }
+            | Row::DeadLetter { .. }
+            | Row::Due { .. }
+            | Row::Ids { .. }
+            | Row::Lane { .. }
+            | Row::Quarantine(_) => None,
+        }
     }
 }
 

@@ -17,8 +17,11 @@
 //!   attempt without its due row is in the tail, behind a cursor or has an earlier due row, as before: what gives
 //!   up that older cover is a cursor or a record, and those come later.
 //! - *The log's rows together.* Those of one event are one write. Between events nothing is promised: what was not
-//!   acknowledged is not answered, and no attempt of it has begun. A claim that stands without the end before it is
-//!   a reclaim that never started.
+//!   acknowledged is not answered, and no attempt of it has begun; a taker lets what it finds beyond a lane's position
+//!   wait until the lane brings it again, in order. A claim that stands without the end before it is a reclaim that
+//!   never started.
+//! - *Claims listed beside the log.* An attempt begins when both are acknowledged. A place whose attempt has ended may
+//!   be another's before the outcome stands: then a taker does not look for an attempt that is over.
 //! - *Packs of ids and the tenants' index beside the log, before the record.* Both are of events of earlier batches,
 //!   which are durable; `flushed` in the record says that they are complete.
 //! - *What is remembered of a destination, anywhere*: nothing relies on it but the next owner's first guess.
@@ -39,7 +42,7 @@ use bytes::Bytes;
 
 use super::epoch::{Epoch, Stamps};
 use super::phase::{Gather, Phase, Stage};
-use super::rows::{Lifetimes, Writing};
+use super::rows::{Lifetimes, Places, Writing};
 use super::statement::Partition;
 use crate::engine::Row;
 use crate::engine::rows::{LoggedEvent, NewJob, SlotRecord, Wanted};
@@ -90,6 +93,7 @@ pub struct SlotPlanner {
     pending: BTreeMap<Sequence, Entry>,
     chunks: Listed,
     minutes: Listed,
+    places: Places,
 }
 
 /// Chunks or minutes that are listed, each with the time of its entry.
@@ -120,6 +124,7 @@ impl SlotPlanner {
             pending: BTreeMap::new(),
             chunks: Listed::default(),
             minutes: Listed::default(),
+            places: Places::default(),
         }
     }
 
@@ -142,7 +147,8 @@ impl SlotPlanner {
     pub fn plan(&mut self, rows: &[Row], kept: &Lifetimes, now: Time) -> Result<Plan, EpochUsedUp> {
         let stamp = self.stamps.stamp().ok_or(EpochUsedUp(self.epoch()))?;
         let mut gather = Gather::default();
-        let mut writing = Writing::new(self.slot, self.epoch(), stamp, now, kept);
+        let mut places = std::mem::take(&mut self.places);
+        let mut writing = Writing::new(self.slot, (self.epoch(), stamp), now, kept, &mut places);
         for row in rows {
             if let Row::Event { event, jobs } = row {
                 self.pending.insert(event.sequence, Entry::of(event, jobs));
@@ -162,6 +168,7 @@ impl SlotPlanner {
             let row = writing.index_row(chunk, &entry.tenant, *sequence, &entry.head);
             gather.put(Stage::Log, Partition::Index(self.slot, chunk), row);
         }
+        self.places = places;
         let learned = Learned { epoch: Some(self.epoch()), flushed, chunks, minutes, at: now };
         Ok(Plan { phases: gather.finish(), learned })
     }

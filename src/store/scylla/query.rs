@@ -11,6 +11,8 @@ pub enum Query {
     Overflow,
     /// All destinations of a slot with something to remember.
     Destinations,
+    /// Attempts of a slot that were claimed by rows of their own.
+    Claims,
     /// Chunks of the log from one on.
     LogChunks,
     /// Rows of a chunk from a sequence on.
@@ -39,11 +41,12 @@ pub enum Query {
 
 impl Query {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::LastOwner,
         Self::Take,
         Self::Overflow,
         Self::Destinations,
+        Self::Claims,
         Self::LogChunks,
         Self::Log,
         Self::Event,
@@ -66,6 +69,7 @@ impl Query {
             Self::Take => "INSERT INTO slots (slot, epoch, owner, taker, base) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
             Self::Overflow => "SELECT tenant, id, value FROM overflow WHERE slot = ?",
             Self::Destinations => "SELECT tenant, id, value FROM destinations WHERE slot = ?",
+            Self::Claims => "SELECT sequence, ordinal, tenant FROM claims WHERE slot = ?",
             Self::LogChunks => "SELECT chunk FROM log_chunks WHERE slot = ? AND chunk >= ?",
             Self::Log => {
                 "SELECT sequence, ordinal, kind, number, tenant, value, payload FROM log \
@@ -112,6 +116,7 @@ impl Query {
             Self::Take
             | Self::Overflow
             | Self::Destinations
+            | Self::Claims
             | Self::LogChunks
             | Self::Log
             | Self::Event

@@ -14,8 +14,8 @@ use crate::engine::{QuarantineRecord, Row};
 use crate::store::Retention;
 use crate::store::codec::{dead_letter, destination, event, ids, job, lane, overflow, quarantine, slot};
 use crate::types::{
-    AttemptRecord, DestinationId, Duration, End, Event, JobKey, JobRecord, Sequence, Slot, SubscriptionId, TenantId,
-    Time, limits,
+    AttemptRecord, ClaimRecord, DestinationId, Duration, End, Event, JobKey, JobRecord, Sequence, Slot, SubscriptionId,
+    TenantId, Time, limits,
 };
 
 /// How long rows of each kind live, in the seconds of `USING TTL`.
@@ -77,6 +77,29 @@ pub(super) struct Writing<'a> {
     cursors: BTreeMap<(TenantId, SubscriptionId), Option<Sequence>>,
     destinations: BTreeMap<(TenantId, DestinationId), Option<DestinationRecord>>,
     wrote: Wrote,
+    places: &'a mut Places,
+}
+
+/// Where the claims that stand in rows of their own are listed: each has a place until its attempt has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    taken: BTreeMap<(JobKey, u32), u32>,
+    free: BTreeSet<u32>,
+}
+
+impl Places {
+    /// The place of a claim, the same when it is asked for again.
+    fn take(&mut self, key: JobKey, number: u32) -> u32 {
+        let next = u32::try_from(self.taken.len()).expect("attempts in flight are few");
+        let free = &mut self.free;
+        *self.taken.entry((key, number)).or_insert_with(|| free.pop_first().unwrap_or(next))
+    }
+
+    /// The attempts of a job up to `number` are over.
+    fn give_back(&mut self, key: JobKey, number: u32) {
+        let over: Vec<(JobKey, u32)> = self.taken.range((key, 0)..=(key, number)).map(|(claim, _)| *claim).collect();
+        self.free.extend(over.into_iter().filter_map(|claim| self.taken.remove(&claim)));
+    }
 }
 
 /// What a batch wrote that others depend on.
@@ -91,9 +114,15 @@ pub(super) struct Wrote {
 }
 
 impl<'a> Writing<'a> {
-    pub(super) fn new(slot: Slot, epoch: Epoch, stamp: i64, now: Time, kept: &'a Lifetimes) -> Self {
+    pub(super) fn new(
+        slot: Slot,
+        (epoch, stamp): (Epoch, i64),
+        now: Time,
+        kept: &'a Lifetimes,
+        places: &'a mut Places,
+    ) -> Self {
         let (cursors, destinations) = (BTreeMap::new(), BTreeMap::new());
-        Self { slot, epoch, stamp, now, kept, cursors, destinations, wrote: Wrote::default() }
+        Self { slot, epoch, stamp, now, kept, cursors, destinations, wrote: Wrote::default(), places }
     }
 
     /// Puts a row, or remembers it when a later one of the batch may take its place.
@@ -114,11 +143,13 @@ impl<'a> Writing<'a> {
             Row::Claim { tenant, key, number, claim } => {
                 let value = bytes_of(|out| job::encode_claim(claim, out));
                 self.put_log(tenant, key.sequence, Part::claim(key.ordinal, *number), value, gather);
+                self.list_claim(tenant, *key, *number, claim, gather);
             }
             Row::Attempt { tenant, key, record, end } => self.put_attempt(tenant, *key, record, *end, gather),
             Row::End { tenant, key, end, at } => {
                 let value = bytes_of(|out| job::encode_end(*end, *at, out));
                 self.put_log(tenant, key.sequence, Part::end(key.ordinal, end.strength()), value, gather);
+                self.places.give_back(*key, u32::MAX);
             }
             Row::DeadLetter { event, job } => self.put_dead_letter(event, job, gather),
             Row::Due { tenant, key, at } => self.put_due(tenant, *key, *at, gather),
@@ -207,8 +238,17 @@ impl<'a> Writing<'a> {
         }
     }
 
+    fn list_claim(&mut self, tenant: &TenantId, key: JobKey, number: u32, claim: &ClaimRecord, gather: &mut Gather) {
+        let place = i32::try_from(self.places.take(key, number)).expect("attempts in flight are few");
+        let ttl = ttl(claim.until.since(self.now) + limits::CQL_CLAIM_BEYOND);
+        let mut values = vec![Value::slot(self.slot), self.epoch_value(), Value::Int(place)];
+        values.extend([Value::long(key.sequence.0), Value::Int(key.ordinal.into()), Value::tenant(tenant)]);
+        values.extend([Value::Int(ttl), Value::Long(self.stamp)]);
+        gather.put(Stage::Log, Partition::Claims(self.slot), PlannedRow { statement: Statement::PutClaim, values });
+    }
+
     fn put_attempt(
-        &self,
+        &mut self,
         tenant: &TenantId,
         key: JobKey,
         record: &AttemptRecord,
@@ -218,6 +258,7 @@ impl<'a> Writing<'a> {
         let value = bytes_of(|out| job::encode_attempt(record, end, out));
         let part = Part::attempt(key.ordinal, record.number, record.reclaim);
         self.put_log(tenant, key.sequence, part, value, gather);
+        self.places.give_back(key, record.number);
     }
 
     /// A row of the log, never parted from the others of its event.

@@ -82,6 +82,8 @@ pub enum Partition {
     Destinations(Slot),
     /// `overflow`.
     Overflow(Slot),
+    /// `claims`.
+    Claims(Slot),
     /// `slots`.
     Slot(Slot),
     /// `lanes`.
@@ -105,6 +107,7 @@ impl Partition {
             Self::Index(..) => "tenant_index",
             Self::Destinations(_) => "destinations",
             Self::Overflow(_) => "overflow",
+            Self::Claims(_) => "claims",
             Self::Slot(_) => "slots",
             Self::Lane(_) => "lanes",
         }
@@ -124,6 +127,7 @@ impl Partition {
             | Self::DueMinutes(slot)
             | Self::Destinations(slot)
             | Self::Overflow(slot)
+            | Self::Claims(slot)
             | Self::Slot(slot) => vec![Value::slot(*slot)],
             Self::DeadLetters(tenant, day) => vec![Value::tenant(tenant), Value::long(*day)],
             Self::Quarantine(hour) => vec![Value::long(*hour)],
@@ -165,6 +169,8 @@ pub enum Statement {
     PutOverflow,
     /// Nothing waits behind a cursor any more.
     RemoveOverflow,
+    /// An attempt that was claimed by a row of its own.
+    PutClaim,
     /// An owner's record of its slot.
     PutSlot,
     /// A lane's position.
@@ -173,7 +179,7 @@ pub enum Statement {
 
 impl Statement {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::PutPayload,
         Self::PutLogChunk,
         Self::PutDueMinute,
@@ -189,6 +195,7 @@ impl Statement {
         Self::RemoveDestination,
         Self::PutOverflow,
         Self::RemoveOverflow,
+        Self::PutClaim,
         Self::PutSlot,
         Self::PutLane,
     ];
@@ -241,6 +248,10 @@ impl Statement {
             }
             Self::PutOverflow => "INSERT INTO overflow (slot, tenant, id, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
             Self::RemoveOverflow => "DELETE FROM overflow USING TIMESTAMP ? WHERE slot = ? AND tenant = ? AND id = ?",
+            Self::PutClaim => {
+                "INSERT INTO claims (slot, epoch, place, sequence, ordinal, tenant) \
+                 VALUES (?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
             Self::PutSlot => "UPDATE slots USING TIMESTAMP ? SET record = ? WHERE slot = ? AND epoch = ?",
             Self::PutLane => "INSERT INTO lanes (name, value) VALUES (?, ?) USING TIMESTAMP ?",
         }

@@ -10,6 +10,7 @@ use super::retention::{ARRIVAL, sweep};
 use crate::engine::rows::{LoggedEvent, SlotRecord, Wanted};
 use crate::engine::{
     AutoDisable, Bounds, Command, CommandId, CommandResult, Input, Output, Read, ReadAnswer, Row, Shard, ShardSettings,
+    Tenure,
 };
 use crate::store::Retention;
 use crate::store::codec::samples;
@@ -171,6 +172,7 @@ fn shard_settings() -> ShardSettings {
         auto_disable: AutoDisable::default(),
         payload_retention: Retention::default().payloads,
         poison_threshold: 3,
+        tenure: Tenure::Sole,
         bounds: Bounds { dedup_bytes: 1 << 20, ..Bounds::default() },
     }
 }

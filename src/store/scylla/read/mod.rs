@@ -5,6 +5,7 @@ mod event;
 mod log;
 mod queue;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use scylla::response::PagingState;
@@ -17,7 +18,7 @@ use super::statement::Value;
 use super::take::last_owner;
 use crate::engine::{Read, ReadAnswer};
 use crate::store::codec::{CodecError, destination, ids, overflow};
-use crate::types::{DestinationId, Sequence, Slot, SubscriptionId, TenantId, limits};
+use crate::types::{DestinationId, JobKey, Sequence, Slot, SubscriptionId, TenantId, limits};
 
 /// What the tenants' index does not have yet.
 #[derive(Clone, Debug)]
@@ -122,8 +123,28 @@ async fn read_slot(session: &Session, slot: Slot) -> Result<ReadAnswer, ReadErro
     for (tenant, id, value) in members {
         destinations.push((tenant_id(&tenant)?, DestinationId(id), destination::decode(&value)?));
     }
-    let first_due = due::first(session, slot, record.unwrap_or_default().due_bound).await?;
-    Ok(ReadAnswer::Slot { record, overflow: cursors, destinations, first_due })
+    let found = record.unwrap_or_default();
+    let first_due = due::first(session, slot, found.due_bound).await?;
+    let claimed = read_claimed(session, slot, found.low_water).await?;
+    Ok(ReadAnswer::Slot { record, overflow: cursors, destinations, first_due, claimed })
+}
+
+/// Jobs before low-water that were claimed lately: what has become of them stands in the log.
+async fn read_claimed(
+    session: &Session,
+    slot: Slot,
+    low_water: Sequence,
+) -> Result<Vec<(TenantId, JobKey)>, ReadError> {
+    let rows: Vec<(i64, i32, String)> = session.rows(Query::Claims, &[Value::slot(slot)]).await?;
+    let mut claimed = BTreeSet::new();
+    for (sequence, ordinal, tenant) in rows {
+        let sequence = sequence_of(sequence)?;
+        if sequence < low_water {
+            let ordinal = ordinal_of(ordinal)?;
+            claimed.insert((tenant_id(&tenant)?, JobKey { slot, sequence, ordinal }));
+        }
+    }
+    Ok(claimed.into_iter().collect())
 }
 
 /// Packs with the same first sequence, of two owners, are never parted: the next page begins after them.
@@ -154,6 +175,10 @@ fn tenant_id(text: &str) -> Result<TenantId, CodecError> {
 
 fn sequence_of(number: i64) -> Result<Sequence, CodecError> {
     Ok(Sequence(number_of(number)?))
+}
+
+fn ordinal_of(ordinal: i32) -> Result<u16, CodecError> {
+    u16::try_from(ordinal).map_err(|_| CodecError::Value { kind: "row", field: "ordinal" })
 }
 
 fn number_of(number: i64) -> Result<u64, CodecError> {
