@@ -14,6 +14,8 @@ use crate::types::{Duration, End, EndReason, Slot, Time, limits};
 
 /// A sweep looks at every job in so many ticks.
 const SWEEP_TICKS: u32 = 60;
+/// How exactly the age of a bucket of ids is known.
+const DEDUP_MARK_PAUSE: Duration = Duration::from_secs(60);
 /// A due row that covers a job in memory is renewed when it is this old, so that the bound moves on.
 const DUE_ROW_AGE: Duration = Duration::from_secs(600);
 
@@ -33,6 +35,7 @@ impl Shard {
                 self.read_buckets_ahead(slot, now);
             }
         }
+        self.drop_idle_buckets(now);
         self.tell_positions(now);
         self.look_at_foreign(now);
         self.resume_lanes();
@@ -40,6 +43,16 @@ impl Shard {
         self.refill_next();
         self.sweep_tenants();
         self.sweep_overdue(now);
+    }
+
+    /// Lets go of buckets of ids that nobody has asked for in a while.
+    fn drop_idle_buckets(&mut self, now: Time) {
+        if self.dedup_marks.back().is_none_or(|(at, _)| now.since(*at) >= DEDUP_MARK_PAUSE) {
+            self.dedup_marks.push_back((now, self.dedup.uses()));
+        }
+        while let Some((_, uses)) = self.dedup_marks.pop_front_if(|(at, _)| now.since(*at) >= limits::DEDUP_IDLE) {
+            self.dedup.drop_unused_since(uses);
+        }
     }
 
     /// Looks at a part of the tenants: nothing is kept of one that has neither configuration nor work.

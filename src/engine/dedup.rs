@@ -176,6 +176,19 @@ impl Dedup {
         self.entries
     }
 
+    /// Counts what was asked and entered.
+    #[must_use]
+    pub const fn uses(&self) -> u64 {
+        self.uses
+    }
+
+    /// Drops the buckets that nobody has asked for or written to since that many uses.
+    pub fn drop_unused_since(&mut self, uses: u64) {
+        while self.droppable.first_key_value().is_some_and(|(filed, _)| *filed < uses) {
+            self.drop_first(None);
+        }
+    }
+
     /// What memory knows of an id.
     pub fn look(&mut self, slot: Slot, minute: u64, key: u128) -> Look {
         let Some(bucket) = self.buckets.get_mut(&(slot, minute)) else { return Look::Unread };
@@ -345,21 +358,26 @@ impl Dedup {
     /// Drops least recently used buckets until the budget holds, but never `kept`, which was just asked for:
     /// otherwise a bucket larger than the budget would be read for ever.
     fn drop_over_budget(&mut self, kept: BucketKey) {
-        while self.bytes > self.budget_bytes {
-            let Some((filed, key)) = self.droppable.pop_first() else { return };
-            let bucket = self.buckets.get_mut(&key).expect("a droppable bucket is in the map");
-            if bucket.used != filed {
-                bucket.filed = Some(bucket.used);
-                self.droppable.insert(bucket.used, key);
-            } else if key == kept {
-                self.droppable.insert(filed, key);
-                return;
-            } else {
-                self.bytes -= bucket.bytes();
-                self.entries -= bucket.table.len();
-                self.buckets.remove(&key);
-            }
+        while self.bytes > self.budget_bytes && self.drop_first(Some(kept)) {}
+    }
+
+    /// Drops the bucket that is filed as used least recently, or files it anew if it was used since. False when there is
+    /// none but `kept`.
+    fn drop_first(&mut self, kept: Option<BucketKey>) -> bool {
+        let Some((filed, key)) = self.droppable.pop_first() else { return false };
+        let bucket = self.buckets.get_mut(&key).expect("a droppable bucket is in the map");
+        if bucket.used != filed {
+            bucket.filed = Some(bucket.used);
+            self.droppable.insert(bucket.used, key);
+        } else if Some(key) == kept {
+            self.droppable.insert(filed, key);
+            return false;
+        } else {
+            self.bytes -= bucket.bytes();
+            self.entries -= bucket.table.len();
+            self.buckets.remove(&key);
         }
+        true
     }
 }
 

@@ -54,6 +54,24 @@ fn the_lowest_sequence_counts() {
 }
 
 #[test]
+fn a_bucket_that_nobody_asks_for_leaves_memory_once_it_is_written() {
+    let mut dedup = Dedup::new(ROOMY, 1);
+    read(&mut dedup, 5, &[(10, Sequence(1))]);
+    read(&mut dedup, 6, &[]);
+    dedup.insert(SLOT, 6, 20, Sequence(2));
+    read(&mut dedup, 7, &[(30, Sequence(3))]);
+    let mark = dedup.uses();
+    assert_eq!(dedup.look(SLOT, 7, 30), Look::Duplicate(Sequence(3)));
+    dedup.drop_unused_since(mark + 1);
+    assert_eq!(dedup.look(SLOT, 5, 10), Look::Unread, "it is read again");
+    assert_eq!(dedup.look(SLOT, 6, 20), Look::Duplicate(Sequence(2)), "nobody else has it yet");
+    assert_eq!(dedup.look(SLOT, 7, 30), Look::Duplicate(Sequence(3)), "it was asked for since");
+    flush(&mut dedup);
+    dedup.drop_unused_since(dedup.uses() + 1);
+    assert_eq!((dedup.entries(), dedup.bytes()), (0, 0));
+}
+
+#[test]
 fn a_failed_copy_leaves_nothing_behind() {
     let mut dedup = Dedup::new(ROOMY, 1);
     read(&mut dedup, 5, &[]);

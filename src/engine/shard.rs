@@ -72,6 +72,8 @@ pub struct Shard {
 
     pub(super) slots: BTreeMap<Slot, SlotState>,
     pub(super) dedup: Dedup,
+    /// How often the dedup window had been used, minute by minute.
+    pub(super) dedup_marks: VecDeque<(Time, u64)>,
     pub(super) intake: Intake,
     /// Arrivals parked, in events and in bytes.
     pub(super) parked_events: usize,
@@ -163,6 +165,7 @@ impl Shard {
             subscriber_of: BTreeMap::new(),
             slots: BTreeMap::new(),
             dedup,
+            dedup_marks: VecDeque::new(),
             intake: Intake::new(),
             parked_events: 0,
             parked_bytes: 0,

@@ -207,6 +207,9 @@ pub const LANE_OPEN_RECORDS: usize = 8_192;
 pub const LANE_RESUME_BELOW: usize = 2_048;
 /// Memory for the dedup window per shard: 2 million ids at 32 bytes.
 pub const DEDUP_BYTES: usize = 64 * MIB;
+/// A bucket of ids that nobody asks for leaves memory after this: producers repeat what they were not told of within minutes,
+/// and a later duplicate costs one read.
+pub const DEDUP_IDLE: Duration = Duration::from_secs(600);
 /// A bucket of ids takes at most this part of that memory, as a divisor: 1/2, or 1.2 million ids of one slot and
 /// minute. Of a larger one only the ids asked for are looked up.
 pub const DEDUP_BUCKET_DIVISOR: usize = 2;
