@@ -209,9 +209,10 @@ impl Shard {
         if full || !self.holds_lease(now) {
             return Err((arrival, Wait::Room));
         }
+        let state = self.slot(slot);
         if let [event] = arrival.events.as_slice()
-            && event.sequence > Sequence(0)
-            && event.sequence <= self.slot(slot).settled_before
+            && state.lane.is_some()
+            && event.sequence <= state.settled_before
         {
             let items = vec![SettledItem::Stored(event.sequence)];
             self.answer(Settled { ticket: arrival.ticket, items });

@@ -21,6 +21,7 @@ use crate::types::{
 impl Shard {
     /// Claims a job: the claim is made durable, then the attempt starts.
     pub(super) fn claim(&mut self, handle: Handle<Job>, probe: bool, alone: bool, now: Time) {
+        let leased = self.is_on_lease();
         let job = &self.jobs[handle];
         let (key, class, target) = (job.key, job.class, self.subscribers[job.subscriber].target);
         let number = job.attempts + 1;
@@ -42,8 +43,8 @@ impl Shard {
         job.phase = Phase::Claimed(claim);
         job.sent_to = Some((target, destination));
         job.probe = probe;
-        // A job that low-water may pass has its claim where a taker finds it.
-        let first = job.attempts == 0 && job.cover == Cover::Tail;
+        // On a lease a job that low-water may pass has its claim where a taker finds it.
+        let first = job.attempts == 0 && (!leased || job.cover == Cover::Tail);
         let tenant = self.tenants[tenant].id.clone();
         let pipeline = &mut self.slot(key.slot).pipeline;
         let riding = if first { pipeline.gathering_jobs(key.sequence) } else { None };

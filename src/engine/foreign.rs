@@ -9,7 +9,6 @@
 use super::arena::Handle;
 use super::job::{Class, Job, Phase};
 use super::rows::{LoggedEvent, Read};
-use super::settings::Tenure;
 use super::shard::{Asked, Shard};
 use super::subscriber::Subscriber;
 use super::target::Target;
@@ -36,14 +35,9 @@ pub(super) enum Look {
 }
 
 impl Shard {
-    /// Whether the attempt of an open claim may still be under way elsewhere.
-    pub(super) fn may_be_under_way(&self) -> bool {
-        self.settings.tenure != Tenure::Sole
-    }
-
     /// Asks the log about claims that a former owner left for jobs which are not in the tail.
     pub(super) fn look_for_flights(&mut self, slot: Slot, claimed: Vec<(TenantId, JobKey)>, now: Time) {
-        if self.settings.tenure == Tenure::Sole {
+        if !self.is_on_lease() {
             return;
         }
         self.slot(slot).claims_unread = claimed.len();

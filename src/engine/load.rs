@@ -10,7 +10,6 @@ use super::arena::Handle;
 use super::dedup::{bucket_minute, dedup_key};
 use super::job::{Class, Cover, HeldEvent, Job};
 use super::rows::{DestinationRecord, LoggedEvent, Read, ReadAnswer, ReadId, Row, SlotRecord};
-use super::settings::Tenure;
 use super::shard::{Asked, Shard};
 use super::slot::{SlotPhase, SlotState, Tail};
 use super::subscriber::Subscriber;
@@ -181,7 +180,7 @@ impl Shard {
 
     /// What a former owner wrote and this one goes on from: a late row of the former must not take its place.
     fn write_as_own(&mut self, slot: Slot, row: Row) {
-        if self.settings.tenure != Tenure::Sole {
+        if self.is_on_lease() {
             self.slot(slot).pipeline.push(row);
             self.touch(slot);
         }
@@ -298,7 +297,7 @@ impl Shard {
             return;
         }
         let class = self.class_of(record, subscriber);
-        let under_way = record.open_claim.filter(|_| self.may_be_under_way());
+        let under_way = record.open_claim.filter(|_| self.is_on_lease());
         if class == Class::First && cover == Cover::Tail && self.spills(subscriber, key.sequence) {
             if let Some(claim) = under_way {
                 self.note_flight(key, &event.event, subscriber, claim);
@@ -337,7 +336,7 @@ impl Shard {
 
     /// A late outcome of a former owner may have ended a job of which the next one's attempt is under way.
     fn note_flight_of_ended(&mut self, event: &Logged, record: &JobRecord) {
-        let claim = record.open_claim.filter(|_| self.may_be_under_way());
+        let claim = record.open_claim.filter(|_| self.is_on_lease());
         let subscriber = self.subscriber_of.get(&record.subscription).copied();
         if let (Some(claim), Some(subscriber)) = (claim, subscriber) {
             self.note_flight(record.key, &event.event, subscriber, claim);

@@ -304,10 +304,15 @@ impl Shard {
         now < self.lease_until && !self.is_retired()
     }
 
+    /// Whether others may own its slots one day, and others did before.
+    pub(super) fn is_on_lease(&self) -> bool {
+        self.settings.tenure != Tenure::Sole
+    }
+
     /// Whether its slots are others' by now. It decides nothing any more, and only writes down what becomes of the
     /// attempts that it has begun.
     pub(super) fn is_retired(&self) -> bool {
-        self.draining && self.settings.tenure != Tenure::Sole
+        self.draining && self.is_on_lease()
     }
 
     /// The lease holds longer.
