@@ -291,6 +291,8 @@ pub const STORE_TABLE_BYTES: u64 = 16 * MIB as u64;
 pub const STORE_SEPARATED_BYTES: u32 = 512;
 /// The log's memtable, in bytes; the other tables have an eighth. A commit waits while the disk takes a whole one.
 pub const STORE_MEMTABLE_BYTES: u64 = 16 * MIB as u64;
+/// After so many bytes committed the memtables are looked at: half of the smallest one.
+pub const STORE_ROTATION_LOOK_BYTES: usize = MIB;
 /// Tenants that one page of a slot's log passes over: each costs a seek.
 pub const LOG_PAGE_SEEKS: usize = 1_024;
 /// Events that one page of a queue or of an API list looks at.

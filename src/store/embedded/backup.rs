@@ -10,6 +10,7 @@ use fjall::{PersistMode, Readable as _};
 
 use super::directory::{self, DATABASE_FOLDER, KEK_FILE, OpenError};
 use super::handle::Embedded;
+use super::rotation;
 use super::tables::Tables;
 use crate::types::limits;
 
@@ -188,6 +189,7 @@ fn copy_tables(from: &Tables, to: &Tables, progress: &BackupProgress) -> fjall::
             if bytes >= CHUNK_BYTES {
                 std::mem::replace(&mut batch, to.database.batch().durability(None)).commit()?;
                 progress.add(std::mem::take(&mut rows), std::mem::take(&mut bytes));
+                rotation::close_full(to)?;
             }
         }
         batch.commit()?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use fjall::PersistMode;
 
+use super::rotation::Fill;
 use super::tables::Tables;
 use crate::engine::{BatchNumber, Unit};
 use crate::store::codec::batch::{Arrivals, EncodedBatch, Table};
@@ -37,6 +38,7 @@ pub struct Committer {
     tables: Tables,
     submissions: flume::Receiver<Submission>,
     faults: flume::Sender<StoreFault>,
+    fill: Fill,
     /// The last minute of each slot that has a mark.
     marked: BTreeMap<Slot, u64>,
 }
@@ -47,8 +49,9 @@ impl Committer {
         tables: Tables,
         submissions: flume::Receiver<Submission>,
         faults: flume::Sender<StoreFault>,
+        fill: Fill,
     ) -> Self {
-        Self { tables, submissions, faults, marked: BTreeMap::new() }
+        Self { tables, submissions, faults, fill, marked: BTreeMap::new() }
     }
 
     /// The thread's loop.
@@ -60,6 +63,7 @@ impl Committer {
                 let _ = self.faults.try_send(StoreFault(error.to_string()));
                 return;
             }
+            self.fill.add(group.iter().map(|submission| submission.batch.byte_size()).sum());
             for submission in group {
                 submission.done.tell();
             }

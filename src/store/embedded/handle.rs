@@ -9,6 +9,7 @@ use super::directory::{self, Lock, OpenError};
 use super::keeper::{Keeper, KeeperSettings};
 use super::queries::Queries;
 use super::readers::{self, Query, Question};
+use super::rotation::{Fill, Rotation};
 use super::space::Space;
 use super::tables::Tables;
 use crate::engine::{Batch, Read, ReadAnswer, ReadId, Refusal};
@@ -279,13 +280,16 @@ fn start_threads(
     keeping: KeeperSettings,
 ) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let faults = &channels.faults.0;
-    let committer = Committer::new(tables.clone(), channels.submissions.clone(), faults.clone());
+    let (look, looks) = flume::bounded(1);
+    let committer = Committer::new(tables.clone(), channels.submissions.clone(), faults.clone(), Fill::new(look));
+    let rotation = Rotation::new(tables.clone(), faults.clone());
     let submissions = channels.senders.submissions.downgrade();
     let keeper = Keeper::new(tables.clone(), keeping, submissions, Arc::clone(space), faults.clone());
     let stop = channels.keeper.clone();
     let mut works: Vec<(&str, Work)> = vec![
         ("store-commit", Box::new(move || committer.run())),
         ("store-keeper", Box::new(move || keeper.run(&stop))),
+        ("store-rotate", Box::new(move || rotation.run(&looks))),
     ];
     for _ in 0..limits::STORE_READERS {
         let (own, asked) = (tables.clone(), channels.questions.clone());

@@ -2,7 +2,7 @@
 //!
 //! Threads: the committer merges all shards' batches into one fsync; readers answer the engines' reads
 //! and the API's queries, each kind on threads of its own, so that neither starves the other; the keeper
-//! watches free disk and removes what has expired.
+//! watches free disk and removes what has expired; the rotation closes full memtables.
 //!
 //! Invariants: nobody is told `Committed` before the fsync; rows are visible to readers only when durable; a
 //! failed write ends the process and loses nothing that was acknowledged.
@@ -20,6 +20,7 @@ mod marks;
 mod queries;
 mod read;
 mod readers;
+mod rotation;
 mod space;
 mod sweep;
 mod tables;

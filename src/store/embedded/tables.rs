@@ -24,6 +24,8 @@ pub struct Tables {
     dead_letters: Keyspace,
     producer_dlq: Keyspace,
     configuration: Keyspace,
+    /// The log's memtable, in bytes; the other tables have an eighth.
+    memtable_bytes: u64,
     /// Syncs to disk since it was opened, of all clones.
     fsyncs: Arc<AtomicU64>,
 }
@@ -47,20 +49,26 @@ impl Tables {
     /// # Errors
     /// Whatever fjall finds wrong with the files.
     pub fn open(path: &Path) -> fjall::Result<Self> {
+        Self::with_memtables(path, limits::STORE_MEMTABLE_BYTES)
+    }
+
+    /// The same with another size of the log's memtable.
+    ///
+    /// # Errors
+    /// As [`Tables::open`].
+    pub fn with_memtables(path: &Path, memtable_bytes: u64) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(limits::STORE_CACHE_BYTES)
             .max_journaling_size(limits::STORE_JOURNAL_BYTES)
             .journal_compression(CompressionType::None)
             .worker_threads(limits::STORE_COMPACTORS)
             .open()?;
-        let small = || KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES / 8);
+        // When a memtable is full is decided in `rotation`.
+        let small = || KeyspaceCreateOptions::default().max_memtable_size(u64::MAX);
         // Payloads are written once, to files of their own, and merging moves only what points to them.
         let apart = KvSeparationOptions::default().separation_threshold(limits::STORE_SEPARATED_BYTES);
         let merging = Arc::new(Leveled::default().with_table_target_size(limits::STORE_TABLE_BYTES));
-        let log = || {
-            let options = KeyspaceCreateOptions::default().max_memtable_size(limits::STORE_MEMTABLE_BYTES);
-            options.with_kv_separation(Some(apart.clone())).compaction_strategy(merging.clone())
-        };
+        let log = || small().with_kv_separation(Some(apart.clone())).compaction_strategy(merging.clone());
         Ok(Self {
             log: database.keyspace("log", log)?,
             due: database.keyspace("due", small)?,
@@ -71,6 +79,7 @@ impl Tables {
             dead_letters: database.keyspace("dead_letters", small)?,
             producer_dlq: database.keyspace("producer_dlq", small)?,
             configuration: database.keyspace("configuration", small)?,
+            memtable_bytes,
             fsyncs: Arc::default(),
             database,
         })
@@ -85,6 +94,22 @@ impl Tables {
     #[must_use]
     pub fn fsyncs(&self) -> u64 {
         self.fsyncs.load(Ordering::Relaxed)
+    }
+
+    /// From when on a table's memtable is full, in bytes.
+    #[must_use]
+    pub const fn memtable_bytes(&self, table: Table) -> u64 {
+        match table {
+            Table::Log => self.memtable_bytes,
+            Table::Due
+            | Table::Ids
+            | Table::State
+            | Table::Lanes
+            | Table::Quarantine
+            | Table::DeadLetters
+            | Table::ProducerDlq
+            | Table::Configuration => self.memtable_bytes / 8,
+        }
     }
 
     /// One table.

@@ -1,5 +1,5 @@
 //! The embedded store on real files: conformance, crashes, configuration, lists, reads,
-//! retention, room on the disk, copies of payloads, backup.
+//! retention, room on the disk, memtables, copies of payloads, backup.
 
 mod backup;
 mod configuration;
@@ -10,6 +10,7 @@ mod lists;
 mod reads;
 mod retention;
 mod room;
+mod rotation;
 
 use std::path::{Path, PathBuf};
 
