@@ -12,7 +12,7 @@
 //! - [`embedded`] is the store of one machine, on fjall.
 //! - [`memory`] is the reference: it says what rows and reads mean, and the simulation runs on it.
 //! - [`scylla`] is the store of a cluster, on any server that speaks CQL.
-//! - [`seal`] keeps secrets.
+//! - [`seal`] keeps secrets; [`sealed`] is a configuration record as it is stored.
 
 pub mod codec;
 pub mod configuration;
@@ -24,6 +24,8 @@ pub mod retention;
 pub mod scylla;
 #[cfg(feature = "serve")]
 pub mod seal;
+#[cfg(feature = "serve")]
+pub mod sealed;
 
 #[cfg(any(test, feature = "real"))]
 pub mod tests;

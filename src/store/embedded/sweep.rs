@@ -9,11 +9,10 @@ use super::committer::{Done, Submission};
 use super::marks;
 use super::tables::Tables;
 use super::walk::{Met, Walk};
-use crate::store::Retention;
-use crate::store::StoreError;
 use crate::store::codec::batch::{EncodedBatch, Table};
 use crate::store::codec::key::{self, LogPart, StateKind};
 use crate::store::codec::{configuration, event, slot};
+use crate::store::{Retention, StoreError, sealed};
 use crate::types::{JobKey, Sequence, Slot, TenantId, Time, limits};
 
 /// Where retention stands.
@@ -236,7 +235,7 @@ impl Sweep {
         let mut removed = 0;
         for guard in self.tables.of(Table::Configuration).prefix([configuration::DELETED]) {
             let (key, value) = guard.into_inner()?;
-            if super::configure::deleted_at(&key, &value)? < cutoff {
+            if sealed::deleted_at(&key, &value)? < cutoff {
                 batch.remove(Table::Configuration, &key);
                 removed += 1;
             }
