@@ -159,6 +159,7 @@ impl From<StoreError> for Problem {
             | StoreError::Stopped
             | StoreError::Codec(_)
             | StoreError::Database(_)
+            | StoreError::Cluster(_)
             | StoreError::Io(_)
             | StoreError::Seal(_) => Self::unavailable(error.to_string()),
         }

@@ -1,12 +1,15 @@
 //! `migrate`: prepares a cluster for the hub. It finds out what the nodes are, makes the keyspace where it is told how
-//! many copies to keep, applies the steps of `schema.cql` that are missing, and says what it did. Running it again
-//! changes nothing.
+//! many copies to keep, applies the steps of `schema.cql` that are missing, makes the deployment that all nodes share,
+//! and says what it did. Running it again changes nothing.
 
 use clap::Args;
 
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
-use crate::store::scylla::{ClusterError, ClusterSettings, Keyspace, Migrated, migrate};
+use crate::config::Config;
+use crate::store::Kek;
+use crate::store::codec::deployment::Deployment;
+use crate::store::scylla::{ClusterError, ClusterSettings, Keyspace, MigrateOptions, Migrated, migrate};
 use crate::types::limits;
 
 /// Prepare a cluster
@@ -15,6 +18,9 @@ pub struct Arguments {
     /// Copies of each row in the local datacenter, for a keyspace that is not there yet; 3 survive the loss of a node
     #[arg(long, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CQL_REPLICATION_MAX)))]
     replication_factor: Option<u32>,
+    /// Slots of a cluster that is not there yet, 256 if not told: what its tenants are spread over, for ever
+    #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::CLUSTER_SLOTS_MAX)))]
+    slots: Option<u16>,
     #[command(flatten)]
     config: ConfigArguments,
 }
@@ -35,9 +41,19 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
         login: cluster.login.clone(),
         datacenter: cluster.datacenter.clone(),
     };
-    let migrated = migrate(&settings, arguments.replication_factor, surroundings.clock.now())?;
+    let options = MigrateOptions {
+        factor: arguments.replication_factor,
+        slots: arguments.slots,
+        kek: key_encryption_key(&config),
+    };
+    let migrated = migrate(&settings, &options, surroundings.clock.now())?;
     write!(surroundings.output, "{}", told(&settings, &migrated))?;
     Ok(())
+}
+
+fn key_encryption_key(config: &Config) -> Option<Kek> {
+    let key = config.security.key_encryption_key.as_ref()?;
+    key.expose().try_into().ok().map(Kek::new)
 }
 
 impl From<ClusterError> for CommandError {
@@ -59,7 +75,9 @@ fn told(settings: &ClusterSettings, migrated: &Migrated) -> String {
         let steps: Vec<String> = migrated.applied.iter().map(ToString::to_string).collect();
         format!("schema: applied step {}, now version {version}", steps.join(", "))
     };
-    format!("{}: {}\n{keyspace}\n{schema}\n", settings.nodes.join(","), migrated.server)
+    let Deployment { id, slots, .. } = migrated.deployment;
+    let deployment = format!("deployment: {id}, {slots} slots");
+    format!("{}: {}\n{keyspace}\n{schema}\n{deployment}\n", settings.nodes.join(","), migrated.server)
 }
 
 #[cfg(test)]
@@ -75,7 +93,9 @@ mod tests {
         let (code, _, errors) = ran(&["migrate", "--store.scylla_nodes", "127.0.0.1:9"], &[], b"");
         assert_eq!(code, FAILED);
         assert!(errors.contains("store.scylla_nodes = \"127.0.0.1:9\": at least one"), "{errors}");
-        let none = ["migrate", "--replication-factor", "0", "--store.scylla_nodes", "127.0.0.1:9"];
-        assert_eq!(ran(&none, &[], b"").0, MISUSED);
+        for none in ["--replication-factor", "--slots"] {
+            let arguments = ["migrate", none, "0", "--store.scylla_nodes", "127.0.0.1:9"];
+            assert_eq!(ran(&arguments, &[], b"").0, MISUSED);
+        }
     }
 }

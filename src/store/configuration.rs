@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::types::ids::KeyId;
-use crate::types::{Destination, DestinationId, Source, SourceId, Subscription, SubscriptionId, TenantId, Time};
+use crate::types::{
+    ConfigChange, Destination, DestinationId, Source, SourceId, Subscription, SubscriptionId, TenantId, Time,
+};
 
 /// One record. Put again under its key, it takes the former one's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +88,10 @@ pub struct ApiKey {
     pub created_at: Time,
 }
 
+/// Counts the changes of a cluster's configuration, from 1; 0 is that of none. A store of one machine counts nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeedNumber(pub u64);
+
 /// One change; those of one call become durable together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigWrite {
@@ -93,6 +99,59 @@ pub enum ConfigWrite {
     Put(ConfigRecord),
     /// Remove what stands there.
     Remove(ConfigKey),
+}
+
+impl FeedNumber {
+    /// The next change's.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl ConfigKey {
+    /// Whose record it is.
+    #[must_use]
+    pub const fn tenant(&self) -> &TenantId {
+        match self {
+            Self::Source(tenant, _)
+            | Self::Destination(tenant, _)
+            | Self::Subscription(tenant, _)
+            | Self::ApiKey(tenant, _)
+            | Self::PausedTenant(tenant)
+            | Self::ErasingTenant(tenant)
+            | Self::Deleted(tenant, _) => tenant,
+        }
+    }
+}
+
+impl ConfigWrite {
+    /// What it writes to.
+    #[must_use]
+    pub fn key(&self) -> ConfigKey {
+        match self {
+            Self::Put(record) => record.key(),
+            Self::Remove(key) => key.clone(),
+        }
+    }
+
+    /// What the shards are told of it, once it is durable; nothing of what they do not know. An object that is only
+    /// removed is not deleted for them: its mark is.
+    #[must_use]
+    pub fn told(&self) -> Option<ConfigChange> {
+        match self {
+            Self::Put(record) => record.told(),
+            Self::Remove(ConfigKey::PausedTenant(tenant)) => Some(ConfigChange::ResumeTenant(tenant.clone())),
+            Self::Remove(
+                ConfigKey::Source(..)
+                | ConfigKey::Destination(..)
+                | ConfigKey::Subscription(..)
+                | ConfigKey::ApiKey(..)
+                | ConfigKey::ErasingTenant(_)
+                | ConfigKey::Deleted(..),
+            ) => None,
+        }
+    }
 }
 
 impl ConfigRecord {
@@ -122,5 +181,67 @@ impl ConfigRecord {
             | Self::ErasingTenant { .. }
             | Self::Deleted { .. } => false,
         }
+    }
+
+    fn told(&self) -> Option<ConfigChange> {
+        match self {
+            Self::Destination(destination) => Some(ConfigChange::PutDestination(destination.clone())),
+            Self::Subscription(subscription) => Some(ConfigChange::PutSubscription(subscription.clone())),
+            Self::PausedTenant { tenant, .. } => Some(ConfigChange::PauseTenant(tenant.clone())),
+            Self::Deleted { tenant, object: ObjectId::Destination(id), .. } => {
+                Some(ConfigChange::DeleteDestination(tenant.clone(), *id))
+            }
+            Self::Deleted { tenant, object: ObjectId::Subscription(id), .. } => {
+                Some(ConfigChange::DeleteSubscription(tenant.clone(), *id))
+            }
+            Self::Deleted { object: ObjectId::Source(_), .. }
+            | Self::Source(_)
+            | Self::ApiKey(_)
+            | Self::ErasingTenant { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::codec::samples;
+
+    #[test]
+    fn shards_are_told_what_they_know_and_nothing_else() {
+        let (tenant, id) = (TenantId::new("acme").expect("a valid tenant"), Uuid::from_u128(9));
+        let source = samples::source(&tenant, id);
+        let destination = samples::destination(&tenant, id);
+        let subscription = samples::subscription(&tenant, id);
+        let put = |record| ConfigWrite::Put(record).told();
+        let deleted = |object| put(ConfigRecord::Deleted { tenant: tenant.clone(), object, at: Time(1) });
+        assert_eq!(put(ConfigRecord::Source(Box::new(source))), None);
+        assert_eq!(
+            put(ConfigRecord::Destination(Box::new(destination.clone()))),
+            Some(ConfigChange::PutDestination(Box::new(destination)))
+        );
+        assert_eq!(
+            put(ConfigRecord::Subscription(Box::new(subscription.clone()))),
+            Some(ConfigChange::PutSubscription(Box::new(subscription)))
+        );
+        assert_eq!(deleted(ObjectId::Source(SourceId(id))), None);
+        assert_eq!(
+            deleted(ObjectId::Destination(DestinationId(id))),
+            Some(ConfigChange::DeleteDestination(tenant.clone(), DestinationId(id)))
+        );
+        assert_eq!(
+            deleted(ObjectId::Subscription(SubscriptionId(id))),
+            Some(ConfigChange::DeleteSubscription(tenant.clone(), SubscriptionId(id)))
+        );
+        let key = ConfigKey::PausedTenant(tenant.clone());
+        assert_eq!(
+            put(ConfigRecord::PausedTenant { tenant: tenant.clone(), since: Time(1) }),
+            Some(ConfigChange::PauseTenant(tenant.clone()))
+        );
+        assert_eq!(ConfigWrite::Remove(key).told(), Some(ConfigChange::ResumeTenant(tenant.clone())));
+        let removed = ConfigKey::Subscription(tenant, SubscriptionId(id));
+        assert_eq!(ConfigWrite::Remove(removed).told(), None, "only a mark is a deletion");
     }
 }

@@ -33,8 +33,8 @@ pub mod tests;
 use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};
 
 #[cfg(feature = "serve")]
-pub use self::scylla::{Scylla, ScyllaSettings};
-pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, ObjectId};
+pub use self::scylla::{ConfigureError, FollowError, Scylla, ScyllaSettings};
+pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, FeedNumber, ObjectId};
 #[cfg(feature = "serve")]
 pub use embedded::{Embedded, EmbeddedSettings, OpenError, Queries};
 pub use memory::Memory;
@@ -73,6 +73,10 @@ pub enum StoreError {
     #[cfg(feature = "serve")]
     #[error("the database failed: {0}")]
     Database(#[from] fjall::Error),
+    /// The cluster failed.
+    #[cfg(feature = "serve")]
+    #[error("the cluster failed: {0}")]
+    Cluster(#[from] scylla::Failure),
     /// A file of the data directory failed.
     #[error("the data directory failed: {0}")]
     Io(#[from] std::io::Error),

@@ -3,6 +3,7 @@
 //! the tests against real servers.
 
 mod chunks;
+pub mod configuration;
 
 use std::rc::Rc;
 

@@ -3,6 +3,10 @@
 //! A queue, table, loop or wait without a constant here is a defect. "Contract" names the promise a number
 //! comes from; the other numbers are this engine's own and may be tuned.
 
+mod cluster;
+
+pub use cluster::*;
+
 use super::time::Duration;
 
 const KIB: usize = 1024;

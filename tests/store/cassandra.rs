@@ -7,9 +7,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use streaming_hub::engine::{Batch, Read, ReadAnswer, ReadId};
 use streaming_hub::runtime::Clock;
-use streaming_hub::store::scylla::{ClusterSettings, Taken, migrate};
+use streaming_hub::store::scylla::{ClusterSettings, MigrateOptions, Taken, migrate};
 use streaming_hub::store::tests::Subject;
-use streaming_hub::store::{Retention, Scylla, ScyllaSettings, StoreEvent};
+use streaming_hub::store::{Kek, Retention, Scylla, ScyllaSettings, StoreEvent};
 use streaming_hub::types::{Secret, ShardId, Slot, Time};
 
 use super::fresh_slot;
@@ -74,9 +74,38 @@ pub fn cluster() -> ClusterSettings {
     static MIGRATED: OnceLock<()> = OnceLock::new();
     let settings = unmigrated(&format!("hub_test_{}", std::process::id()));
     MIGRATED.get_or_init(|| {
-        migrate(&settings, Some(1), Time(1)).expect("a keyspace for this run");
+        make(&settings);
     });
     settings
+}
+
+/// A keyspace of a test's own, where nobody else changes the configuration.
+pub fn own_cluster(name: &str) -> ClusterSettings {
+    let settings = unmigrated(&format!("hub_{name}_{}", std::process::id()));
+    make(&settings);
+    settings
+}
+
+fn make(settings: &ClusterSettings) {
+    let options = MigrateOptions { factor: Some(1), slots: None, kek: Some(kek()) };
+    migrate(settings, &options, Time(1)).expect("a keyspace for this run");
+}
+
+/// The key-encryption key of all clusters of these tests.
+pub fn kek() -> Kek {
+    Kek::new([7; 32])
+}
+
+/// The settings of a node of `cluster`.
+pub fn node_settings(cluster: ClusterSettings, owner: &str) -> ScyllaSettings {
+    ScyllaSettings {
+        cluster,
+        shards: 1,
+        owner: owner.to_owned(),
+        clock: Clock::start(),
+        retention: Retention::default(),
+        kek: Some(kek()),
+    }
 }
 
 /// Where the server is, with a keyspace that may not be there.
@@ -106,14 +135,7 @@ impl Node {
 
     /// Connects without taking `slot`.
     pub fn connect(owner: &str, slot: Slot) -> Self {
-        let settings = ScyllaSettings {
-            cluster: cluster(),
-            shards: 1,
-            owner: owner.to_owned(),
-            clock: Clock::start(),
-            retention: Retention::default(),
-        };
-        let store = Scylla::connect(settings).expect("the server is there");
+        let store = Scylla::connect(node_settings(cluster(), owner)).expect("the server is there");
         Self { events: store.events(SHARD), store, slot }
     }
 

@@ -4,10 +4,12 @@
 //! each has slots of its own. All but the one that freezes the server run side by side.
 
 mod cassandra;
+mod configuration;
 mod conformance;
 mod migration;
 mod outage;
 mod ownership;
+mod raw;
 
 /// Counts the slots that were given out: tests share a keyspace and never a slot.
 static SLOTS: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);

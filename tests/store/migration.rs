@@ -3,19 +3,24 @@
 use std::process::{Command, Output};
 
 use streaming_hub::store::scylla::{ClusterError, ClusterSettings};
-use streaming_hub::store::{Retention, Scylla, ScyllaSettings};
+use streaming_hub::store::{Kek, Scylla, ScyllaSettings};
 
-use super::cassandra::{NODE, USER, shared, unmigrated};
+use super::cassandra::{NODE, USER, node_settings, shared, unmigrated};
+
+/// Base64 of [`super::cassandra::kek`].
+const KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+/// Another one.
+const OTHER_KEY: &str = "CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg=";
 
 /// Runs `migrate` with these arguments beside the nodes.
 fn migrate(arguments: &[&str]) -> (Option<i32>, String, String) {
-    migrate_on(NODE, USER, arguments)
+    migrate_on((NODE, USER), Some(KEY), arguments)
 }
 
-fn migrate_on(nodes: &str, password: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn migrate_on((nodes, password): (&str, &str), key: Option<&str>, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_streaming-hub"));
     command.arg("migrate").args(["--store.scylla_nodes", nodes, "--store.scylla_username", USER]).args(arguments);
-    command.env("STREAMING_HUB_SCYLLA_PASSWORD", password);
+    command.env("STREAMING_HUB_SCYLLA_PASSWORD", password).envs(key.map(|key| ("STREAMING_HUB_DEV_KEK", key)));
     let Output { status, stdout, stderr } = command.output().expect("the binary runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (status.code(), text(stdout), text(stderr))
@@ -26,9 +31,7 @@ fn keyspace(name: &str) -> String {
 }
 
 fn connect(cluster: ClusterSettings) -> Result<Scylla, ClusterError> {
-    let clock = streaming_hub::runtime::Clock::start();
-    let owner = "migration".to_owned();
-    Scylla::connect(ScyllaSettings { cluster, shards: 1, owner, clock, retention: Retention::default() })
+    Scylla::connect(node_settings(cluster, "migration"))
 }
 
 #[test]
@@ -50,6 +53,32 @@ fn it_makes_the_keyspace_once_and_then_has_nothing_to_do() {
 }
 
 #[test]
+fn a_deployment_keeps_its_slots_and_its_key() {
+    let _server = shared();
+    let name = keyspace("deployed");
+    let arguments = ["--store.scylla_keyspace", &name, "--replication-factor", "1", "--slots", "16"];
+    let (code, _, errors) = migrate_on((NODE, USER), None, &arguments);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("security.kek_source: must be set"), "{errors}");
+    let (code, told, errors) = migrate(&arguments);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(told.contains("16 slots"), "{told}");
+    let deployment = connect(unmigrated(&name)).expect("it is prepared").deployment();
+    assert!(told.contains(&deployment.id.to_string()) && deployment.slots == 16, "{told}");
+    let (code, again, _) = migrate(&arguments[..2]);
+    assert!(code == Some(0) && again.contains(&deployment.id.to_string()), "{again}");
+    let (code, _, errors) = migrate(&["--store.scylla_keyspace", &name, "--slots", "32"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("--slots 32") && errors.contains("made with 16 slots"), "{errors}");
+    let (code, _, errors) = migrate_on((NODE, USER), Some(OTHER_KEY), &arguments[..2]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("security.kek_source: the key-encryption key must be"), "{errors}");
+    let with = |kek| Scylla::connect(ScyllaSettings { kek, ..node_settings(unmigrated(&name), "other") });
+    assert!(matches!(with(Some(Kek::new([8; 32]))).err(), Some(ClusterError::OtherKey(_))));
+    assert!(matches!(with(None).err(), Some(ClusterError::KeyMissing)));
+}
+
+#[test]
 fn what_stands_in_the_way_is_named_with_its_value_and_the_rule() {
     let _server = shared();
     let name = keyspace("absent");
@@ -62,10 +91,10 @@ fn what_stands_in_the_way_is_named_with_its_value_and_the_rule() {
     let (code, _, errors) = migrate(&["--store.scylla_datacenter", "mars", "--replication-factor", "1"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("store.scylla_datacenter = \"mars\"") && errors.contains("datacenter1"), "{errors}");
-    let (code, _, errors) = migrate_on("127.0.0.1:9", USER, &[]);
+    let (code, _, errors) = migrate_on(("127.0.0.1:9", USER), Some(KEY), &[]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("store.scylla_nodes = \"127.0.0.1:9\"") && errors.contains("refused"), "{errors}");
-    let (code, _, errors) = migrate_on(NODE, "hunter2", &["--replication-factor", "1"]);
+    let (code, _, errors) = migrate_on((NODE, "hunter2"), Some(KEY), &["--replication-factor", "1"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("store.scylla_username = \"cassandra\": user and"), "{errors}");
     assert!(!errors.contains("hunter2"), "{errors}");

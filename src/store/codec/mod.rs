@@ -8,8 +8,10 @@
 //! again is [`fold`].
 
 pub mod batch;
+pub mod change;
 pub mod configuration;
 pub mod dead_letter;
+pub mod deployment;
 pub mod destination;
 pub mod event;
 pub mod fold;

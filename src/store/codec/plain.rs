@@ -5,9 +5,15 @@ use uuid::Uuid;
 
 use super::job::RunRow;
 use crate::engine::rows::NewJob;
+use crate::types::destination::{
+    Auth, CircuitSettings, Method, On410, Ordering, OrderingKey, SigningSecret, StaticHeader, Verification,
+};
+use crate::types::source::SourceKind;
+use crate::types::subscription::VerificationState;
 use crate::types::{
-    AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, DestinationId, ErrorKind, Event, LaneName,
-    RunId, Sequence, SubscriptionId, TenantId, Time, Trigger,
+    AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, Destination, DestinationId, ErrorKind, Event,
+    LaneName, RetryPolicy, RunId, Secret, Sequence, Source, SourceId, Subscription, SubscriptionId, TenantId, Time,
+    Trigger,
 };
 
 /// An event of `tenant` with this number and a small payload.
@@ -66,5 +72,76 @@ pub fn manual_run(id: u128) -> RunRow {
         run: RunId(Uuid::from_u128(id)),
         trigger: Trigger::Manual,
         created_at: Time(30),
+    }
+}
+
+/// A destination with secrets of each kind.
+pub fn destination(tenant: &TenantId, id: Uuid) -> Destination {
+    Destination {
+        id: DestinationId(id),
+        tenant: tenant.clone(),
+        name: Some("ours".to_owned()),
+        description: None,
+        url: "https://example.com/hook".parse().expect("a valid URL"),
+        method: Method::Post,
+        headers: vec![StaticHeader { name: "x-a".to_owned(), value: Secret::new(b"value".to_vec()) }],
+        on_410: On410::Disable,
+        auth: Auth::Bearer { token: Secret::new(b"token-in-the-clear".to_vec()) },
+        secrets: vec![SigningSecret { secret: Secret::new(vec![7; 32]), expires_at: None }],
+        timeout_ms: 15_000,
+        max_in_flight: 16,
+        rate_limit: None,
+        retry: RetryPolicy::default(),
+        ordering: Ordering::Fifo,
+        ordering_key: OrderingKey::Subscription,
+        circuit: CircuitSettings::default(),
+        verification: Verification::Challenge,
+        created_at: Time(1),
+        updated_at: Time(2),
+        version: 1,
+    }
+}
+
+/// A subscription to the destination of the same id.
+pub fn subscription(tenant: &TenantId, id: Uuid) -> Subscription {
+    Subscription {
+        id: SubscriptionId(id),
+        tenant: tenant.clone(),
+        name: None,
+        description: None,
+        origin: None,
+        source_id: None,
+        event_types: Vec::new(),
+        schema_major: None,
+        filter_rules: Vec::new(),
+        destination_id: DestinationId(id),
+        enabled: true,
+        disabled_reason: None,
+        disabled_at: None,
+        verification_state: VerificationState::Active,
+        retry: None,
+        ordering: None,
+        ordering_key: None,
+        created_at: Time(1),
+        updated_at: Time(2),
+        version: 3,
+    }
+}
+
+/// An HTTP source.
+pub fn source(tenant: &TenantId, id: Uuid) -> Source {
+    Source {
+        id: SourceId(id),
+        tenant: tenant.clone(),
+        name: None,
+        slug: "shop".to_owned(),
+        kind: SourceKind::Http,
+        enabled: true,
+        max_body_bytes: 1024,
+        event_key_header: None,
+        event_key_path: None,
+        created_at: Time(1),
+        updated_at: Time(1),
+        version: 1,
     }
 }

@@ -11,6 +11,8 @@ use scylla::statement::{Consistency, SerialConsistency};
 
 use super::schema::SchemaFault;
 use super::session::Failure;
+use crate::store::codec::CodecError;
+use crate::store::seal::SealError;
 use crate::types::{Secret, limits};
 
 /// Where a cluster is and who asks.
@@ -78,6 +80,41 @@ pub enum ClusterError {
         /// What is wrong with it.
         fault: SchemaFault,
     },
+    /// `migrate` was never run to its end.
+    #[error("store.scylla_keyspace = {0:?}: it has no deployment of the hub: run `streaming-hub migrate`")]
+    NoDeployment(String),
+    /// The deployment's own record is damaged.
+    #[error("store.scylla_keyspace = {keyspace:?}: the record of the hub's deployment can't be read: {source}")]
+    DamagedDeployment {
+        /// As set.
+        keyspace: String,
+        /// How.
+        source: CodecError,
+    },
+    /// A keyspace keeps its number of slots.
+    #[error("--slots {asked}: the keyspace {keyspace:?} was made with {found} slots and keeps them")]
+    Slots {
+        /// As asked.
+        asked: u16,
+        /// As set.
+        keyspace: String,
+        /// Its own.
+        found: u16,
+    },
+    /// No key-encryption key.
+    #[error(
+        "security.kek_source: must be set (in `local`, `security.dev_kek` will do): all nodes of a cluster share one \
+         key-encryption key"
+    )]
+    KeyMissing,
+    /// Another key-encryption key.
+    #[error(
+        "security.kek_source: the key-encryption key must be the one that the keyspace {0:?} was made with; it is another"
+    )]
+    OtherKey(String),
+    /// No randomness for an identity.
+    #[error(transparent)]
+    Seal(#[from] SealError),
     /// A request failed.
     #[error("the cluster does not answer as it should: {0}")]
     Request(#[from] Failure),

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use uuid::Uuid;
 
 use super::connect::{ClusterError, ClusterSettings, connect, use_keyspace};
+use super::deployment;
 use super::migrate::check_schema;
 use super::phase::Phase;
 use super::plan::{Learned, SlotPlanner, plan_lanes};
@@ -17,8 +18,10 @@ use super::session::{Failure, RequestCounts, Requests, Session};
 use super::take::{TakeError, Taken, take};
 use crate::engine::{Batch, BatchNumber, Read, ReadAnswer, ReadId, Refusal, Unit};
 use crate::runtime::Clock;
-use crate::store::{Retention, StoreEvent, StoreFault};
-use crate::types::{Sequence, ShardId, Slot, limits};
+use crate::store::codec::deployment::Deployment;
+use crate::store::seal::Kek;
+use crate::store::{Retention, StoreError, StoreEvent, StoreFault};
+use crate::types::{Sequence, ShardId, Slot, Time, limits};
 
 /// How the store is opened.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub struct ScyllaSettings {
     pub clock: Clock,
     /// How long things are kept.
     pub retention: Retention,
+    /// The key-encryption key of all nodes; without the right one the store is not opened.
+    pub kek: Option<Kek>,
 }
 
 /// The store on a cluster. Cheap to clone; the last clone dropped ends the thread, after what is on its way.
@@ -48,6 +53,8 @@ struct Inner {
     faults: flume::Receiver<StoreFault>,
     owned: Mutex<BTreeMap<Slot, Arc<Owned>>>,
     owner: String,
+    deployment: Deployment,
+    kek: Kek,
     clock: Clock,
     kept: Lifetimes,
     requests: Arc<Requests>,
@@ -81,22 +88,23 @@ struct Planned {
 }
 
 impl Scylla {
-    /// Connects, checks the schema, prepares all statements. Waits for the cluster.
+    /// Connects, checks schema, deployment and key, prepares all statements. Waits for the cluster.
     ///
     /// # Errors
     /// [`ClusterError`] names the setting, its value and what it must be.
     pub fn connect(settings: ScyllaSettings) -> Result<Self, ClusterError> {
+        let kek = settings.kek.ok_or(ClusterError::KeyMissing)?;
         let requests = Arc::new(Requests::default());
         let (tasks, inbox) = flume::bounded(limits::CQL_TASKS);
         let (report, connected) = flume::bounded(1);
         let (faulty, faults) = flume::bounded(1);
         let thread = {
-            let (cluster, requests) = (settings.cluster, Arc::clone(&requests));
+            let (cluster, kek, requests) = (settings.cluster, kek.clone(), Arc::clone(&requests));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let work = move || runtime.block_on(run(cluster, requests, &inbox, (&report, &faulty)));
+            let work = move || runtime.block_on(run((cluster, kek), requests, &inbox, (&report, &faulty)));
             std::thread::Builder::new().name("store-cql".to_owned()).spawn(work)?
         };
-        connected.recv().map_err(|_| ClusterError::Stopped)??;
+        let deployment = connected.recv().map_err(|_| ClusterError::Stopped)??;
         let shard = |_| Shard { events: flume::unbounded(), lanes: Turn::default() };
         Ok(Self(Arc::new(Inner {
             tasks: Some(tasks),
@@ -105,6 +113,8 @@ impl Scylla {
             faults,
             owned: Mutex::default(),
             owner: settings.owner,
+            deployment,
+            kek,
             clock: settings.clock,
             kept: settings.retention.into(),
             requests,
@@ -191,6 +201,12 @@ impl Scylla {
         Ok(taken)
     }
 
+    /// What all nodes of the cluster share.
+    #[must_use]
+    pub fn deployment(&self) -> Deployment {
+        self.0.deployment
+    }
+
     /// Requests sent to the cluster so far.
     #[must_use]
     pub fn requests(&self) -> RequestCounts {
@@ -212,6 +228,37 @@ impl Scylla {
                 Ok(Planned { phases: plan.phases, learned: plan.learned, owned: Some(owned), turn })
             }
         }
+    }
+
+    pub(super) fn kek(&self) -> &Kek {
+        &self.0.kek
+    }
+
+    pub(super) fn kept(&self) -> Lifetimes {
+        self.0.kept
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    /// Runs `work` on the driver's thread and gives what comes of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] when too much is on its way, [`StoreError::Stopped`] when the thread has ended.
+    pub(super) async fn ask<T: Send + 'static, F: Future<Output = T> + Send>(
+        &self,
+        work: impl FnOnce(Arc<Session>) -> F + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sender, answer) = flume::bounded(1);
+        let started = self.start(move |session| async move {
+            // Whoever asked may have given up.
+            let _ = sender.send(work(session).await);
+        });
+        if !started {
+            return Err(StoreError::Busy);
+        }
+        answer.recv_async().await.map_err(|_| StoreError::Stopped)
     }
 
     /// Runs `work` on the driver's thread; whether there was room.
@@ -293,23 +340,23 @@ fn ahead_of(owned: Option<&Owned>, read: &Read) -> Ahead {
 }
 
 /// Random, as an identifier.
-fn token() -> Uuid {
+pub(super) fn token() -> Uuid {
     let half = || u128::from(getrandom::u64().expect("the system has random bytes"));
     Uuid::from_u128((half() << 64) | half())
 }
 
 /// The driver's thread: connects, reports, and runs tasks until the last handle is gone and all are done.
 async fn run(
-    settings: ClusterSettings,
+    cluster: (ClusterSettings, Kek),
     requests: Arc<Requests>,
     inbox: &flume::Receiver<Task>,
-    (report, faulty): (&flume::Sender<Result<(), ClusterError>>, &flume::Sender<StoreFault>),
+    (report, faulty): (&flume::Sender<Result<Deployment, ClusterError>>, &flume::Sender<StoreFault>),
 ) {
-    let session = match open(settings, requests).await {
-        Ok(session) => Arc::new(session),
+    let (session, deployment) = match open(cluster, requests).await {
+        Ok((session, deployment)) => (Arc::new(session), deployment),
         Err(error) => return drop(report.send(Err(error))),
     };
-    if report.send(Ok(())).is_err() {
+    if report.send(Ok(deployment)).is_err() {
         return;
     }
     let room = Arc::new(tokio::sync::Semaphore::new(limits::CQL_TASKS));
@@ -328,9 +375,14 @@ async fn run(
     let _ended = room.acquire_many(all).await.expect("the semaphore is never closed");
 }
 
-async fn open(settings: ClusterSettings, requests: Arc<Requests>) -> Result<Session, ClusterError> {
+async fn open(
+    (settings, kek): (ClusterSettings, Kek),
+    requests: Arc<Requests>,
+) -> Result<(Session, Deployment), ClusterError> {
     let driver = connect(&settings).await?;
     use_keyspace(&driver, &settings).await?;
     check_schema(&driver, &settings.keyspace).await?;
-    Session::prepare(driver, settings.keyspace, requests).await
+    let deployment = deployment::read(&driver, &settings.keyspace, &kek).await?;
+    let session = Session::prepare(driver, settings.keyspace, requests).await?;
+    Ok((session, deployment))
 }

@@ -8,8 +8,11 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 
 use super::connect::{ClusterError, ClusterSettings, connect, use_keyspace};
+use super::deployment;
 use super::schema::{SchemaFault, judge, steps, version};
 use super::session::Failure;
+use crate::store::codec::deployment::Deployment;
+use crate::store::seal::Kek;
 use crate::types::{Time, limits};
 
 /// What a cluster's nodes are.
@@ -35,6 +38,17 @@ pub enum Keyspace {
     },
 }
 
+/// What is asked for beside the schema.
+#[derive(Clone, Debug, Default)]
+pub struct MigrateOptions {
+    /// Copies of each row, for a keyspace that is not there yet.
+    pub factor: Option<u32>,
+    /// The number of slots, for a deployment that is not there yet; what is there must have as many.
+    pub slots: Option<u16>,
+    /// The key-encryption key of all nodes.
+    pub kek: Option<Kek>,
+}
+
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
@@ -46,6 +60,8 @@ pub struct Migrated {
     pub applied: Vec<u32>,
     /// The schema's version now.
     pub version: u32,
+    /// The deployment, made now or before.
+    pub deployment: Deployment,
 }
 
 impl fmt::Display for Server {
@@ -57,19 +73,21 @@ impl fmt::Display for Server {
     }
 }
 
-/// Makes the keyspace where `factor` copies are asked for, and applies the steps that it lacks. Waits for the cluster.
+/// Makes the keyspace where copies are asked for, applies the steps that it lacks, and makes the deployment. Waits for the
+/// cluster.
 ///
 /// # Errors
 /// [`ClusterError`] names the setting, its value and what it must be.
-pub fn migrate(settings: &ClusterSettings, factor: Option<u32>, now: Time) -> Result<Migrated, ClusterError> {
+pub fn migrate(settings: &ClusterSettings, options: &MigrateOptions, now: Time) -> Result<Migrated, ClusterError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let driver = connect(settings).await?;
         let server = server(&driver).await?;
-        let keyspace = make_keyspace(&driver, settings, factor, &server).await?;
+        let keyspace = make_keyspace(&driver, settings, options.factor, &server).await?;
         use_keyspace(&driver, settings).await?;
         let applied = apply(&driver, &settings.keyspace, now).await?;
-        Ok(Migrated { server, keyspace, applied, version: version() })
+        let deployment = deployment::make(&driver, &settings.keyspace, options.slots, options.kek.as_ref()).await?;
+        Ok(Migrated { server, keyspace, applied, version: version(), deployment })
     })
 }
 

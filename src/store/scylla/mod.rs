@@ -10,11 +10,17 @@
 //!
 //! Invariants: nobody is told `Committed` before all phases are acknowledged by a quorum of the local datacenter; a
 //! request whose fate is unknown refuses its batch as unavailable, never as rejected; nothing is deleted row by row but
-//! cursors and destinations.
+//! cursors, destinations and configuration. How the configuration changes stands in `feed.rs`.
 
 #[cfg(feature = "serve")]
+mod configure;
+#[cfg(feature = "serve")]
 mod connect;
+#[cfg(feature = "serve")]
+mod deployment;
 pub mod epoch;
+#[cfg(feature = "serve")]
+mod feed;
 #[cfg(feature = "serve")]
 mod handle;
 #[cfg(feature = "serve")]
@@ -37,9 +43,11 @@ mod take;
 pub use connect::{ClusterError, ClusterSettings};
 pub use epoch::Epoch;
 #[cfg(feature = "serve")]
+pub use feed::{ConfigureError, FollowError};
+#[cfg(feature = "serve")]
 pub use handle::{Scylla, ScyllaSettings};
 #[cfg(feature = "serve")]
-pub use migrate::{Keyspace, Migrated, Server, migrate};
+pub use migrate::{Keyspace, MigrateOptions, Migrated, Server, migrate};
 #[cfg(feature = "serve")]
 pub use session::{Failure, RequestCounts};
 #[cfg(feature = "serve")]

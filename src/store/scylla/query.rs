@@ -1,4 +1,4 @@
-//! What is read, and the conditional write that takes a slot.
+//! What is read, and the conditional writes: one takes a slot, one changes the configuration.
 
 /// One statement that returns rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,11 +37,21 @@ pub enum Query {
     DeadLettersOfEvent,
     /// One dead letter.
     DeadLetter,
+    /// The number of the last change of the configuration that a quorum knows.
+    ConfigNumber,
+    /// The last change of the configuration.
+    ConfigHead,
+    /// Makes the next change of the configuration, if nobody has made it.
+    ChangeConfig,
+    /// Changes of the configuration in one chunk, from a number on.
+    ConfigEntries,
+    /// Records of the configuration in one bucket.
+    Config,
 }
 
 impl Query {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::LastOwner,
         Self::Take,
         Self::Overflow,
@@ -59,6 +69,11 @@ impl Query {
         Self::Due,
         Self::DeadLettersOfEvent,
         Self::DeadLetter,
+        Self::ConfigNumber,
+        Self::ConfigHead,
+        Self::ChangeConfig,
+        Self::ConfigEntries,
+        Self::Config,
     ];
 
     /// The CQL.
@@ -105,6 +120,15 @@ impl Query {
                 "SELECT value FROM dead_letters \
                  WHERE tenant = ? AND day = ? AND at = ? AND slot = ? AND sequence = ? AND ordinal = ?"
             }
+            Self::ConfigNumber => "SELECT number FROM config_head WHERE part = 'hub'",
+            Self::ConfigHead => "SELECT number, writer, change FROM config_head WHERE part = 'hub'",
+            Self::ChangeConfig => {
+                "UPDATE config_head SET number = ?, writer = ?, change = ? WHERE part = 'hub' IF number = ?"
+            }
+            Self::ConfigEntries => {
+                "SELECT number, writer, change FROM config_feed WHERE chunk = ? AND number >= ? LIMIT ?"
+            }
+            Self::Config => "SELECT key, value FROM config WHERE bucket = ?",
         }
     }
 
@@ -112,7 +136,7 @@ impl Query {
     #[must_use]
     pub const fn is_serial(self) -> bool {
         match self {
-            Self::LastOwner => true,
+            Self::LastOwner | Self::ConfigHead => true,
             Self::Take
             | Self::Overflow
             | Self::Destinations
@@ -128,7 +152,39 @@ impl Query {
             | Self::DueMinutes
             | Self::Due
             | Self::DeadLettersOfEvent
-            | Self::DeadLetter => false,
+            | Self::DeadLetter
+            | Self::ConfigNumber
+            | Self::ChangeConfig
+            | Self::ConfigEntries
+            | Self::Config => false,
+        }
+    }
+
+    /// Whether it is a conditional write: sent twice it may find its own first one.
+    #[must_use]
+    pub const fn is_conditional(self) -> bool {
+        match self {
+            Self::Take | Self::ChangeConfig => true,
+            Self::LastOwner
+            | Self::Overflow
+            | Self::Destinations
+            | Self::Claims
+            | Self::LogChunks
+            | Self::Log
+            | Self::Event
+            | Self::EventRow
+            | Self::JobRows
+            | Self::Payload
+            | Self::Index
+            | Self::Ids
+            | Self::DueMinutes
+            | Self::Due
+            | Self::DeadLettersOfEvent
+            | Self::DeadLetter
+            | Self::ConfigNumber
+            | Self::ConfigHead
+            | Self::ConfigEntries
+            | Self::Config => false,
         }
     }
 }

@@ -42,6 +42,11 @@ impl From<Retention> for Lifetimes {
 }
 
 impl Lifetimes {
+    /// Of what is kept as long as events, in seconds.
+    pub(super) const fn events(&self) -> i32 {
+        self.events
+    }
+
     /// Of a row that is needed until `at` and as long after as events are kept: it may be dealt with late.
     fn until(&self, at: Time, now: Time) -> i32 {
         ttl(at.since(now) + self.beyond)
@@ -55,13 +60,13 @@ impl Lifetimes {
 }
 
 /// A span in the bounds of `USING TTL`: 1 s to 20 years.
-fn ttl(span: Duration) -> i32 {
+pub(super) fn ttl(span: Duration) -> i32 {
     let seconds = span.as_secs().clamp(1, limits::CQL_TTL_MAX_S);
     i32::try_from(seconds).expect("20 years in seconds fit")
 }
 
 /// The timestamp of a row that never changes.
-fn at_clock(now: Time) -> i64 {
+pub(super) fn at_clock(now: Time) -> i64 {
     i64::try_from(now.0).unwrap_or(i64::MAX)
 }
 

@@ -137,8 +137,7 @@ impl Session {
         for query in Query::ALL {
             let mut prepared = prepared(&driver, query.text()).await?;
             prepared.set_page_size(limits::CQL_PAGE_ROWS);
-            // A conditional write that is sent twice may find its own first one.
-            prepared.set_is_idempotent(query != Query::Take);
+            prepared.set_is_idempotent(!query.is_conditional());
             if query.is_serial() {
                 prepared.set_consistency(Consistency::LocalSerial);
             }

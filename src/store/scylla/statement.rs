@@ -88,6 +88,10 @@ pub enum Partition {
     Slot(Slot),
     /// `lanes`.
     Lane(LaneName),
+    /// `config`: one bucket of tenants.
+    Config(u16),
+    /// `config_feed`: one chunk of numbers.
+    ConfigFeed(u64),
 }
 
 impl Partition {
@@ -110,6 +114,8 @@ impl Partition {
             Self::Claims(_) => "claims",
             Self::Slot(_) => "slots",
             Self::Lane(_) => "lanes",
+            Self::Config(_) => "config",
+            Self::ConfigFeed(_) => "config_feed",
         }
     }
 
@@ -132,6 +138,8 @@ impl Partition {
             Self::DeadLetters(tenant, day) => vec![Value::tenant(tenant), Value::long(*day)],
             Self::Quarantine(hour) => vec![Value::long(*hour)],
             Self::Lane(name) => vec![Value::Text(name.0.clone())],
+            Self::Config(bucket) => vec![Value::Int((*bucket).into())],
+            Self::ConfigFeed(chunk) => vec![Value::long(*chunk)],
         }
     }
 }
@@ -175,11 +183,17 @@ pub enum Statement {
     PutSlot,
     /// A lane's position.
     PutLane,
+    /// A configuration record.
+    PutConfig,
+    /// A configuration record is gone.
+    RemoveConfig,
+    /// A change of the configuration.
+    PutConfigEntry,
 }
 
 impl Statement {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::PutPayload,
         Self::PutLogChunk,
         Self::PutDueMinute,
@@ -198,6 +212,9 @@ impl Statement {
         Self::PutClaim,
         Self::PutSlot,
         Self::PutLane,
+        Self::PutConfig,
+        Self::RemoveConfig,
+        Self::PutConfigEntry,
     ];
 
     /// The CQL.
@@ -254,6 +271,11 @@ impl Statement {
             }
             Self::PutSlot => "UPDATE slots USING TIMESTAMP ? SET record = ? WHERE slot = ? AND epoch = ?",
             Self::PutLane => "INSERT INTO lanes (name, value) VALUES (?, ?) USING TIMESTAMP ?",
+            Self::PutConfig => "INSERT INTO config (bucket, key, value) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?",
+            Self::RemoveConfig => "DELETE FROM config USING TIMESTAMP ? WHERE bucket = ? AND key = ?",
+            Self::PutConfigEntry => {
+                "INSERT INTO config_feed (chunk, number, writer, change) VALUES (?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
         }
     }
 }

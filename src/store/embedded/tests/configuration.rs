@@ -8,6 +8,7 @@ use super::{Opened, settings};
 use crate::store::codec::samples;
 use crate::store::embedded::{Embedded, OpenError};
 use crate::store::seal::SealError;
+use crate::store::tests::configuration::{ConfigSubject, keeps_configuration};
 use crate::store::tests::tenant;
 use crate::store::{ConfigKey, ConfigRecord, ConfigWrite, Kek, StoreError};
 use crate::types::{SubscriptionId, Time};
@@ -25,6 +26,28 @@ fn records() -> Vec<ConfigRecord> {
 fn put_all(opened: &Opened) {
     let writes: Vec<ConfigWrite> = records().into_iter().map(ConfigWrite::Put).collect();
     opened.wait(opened.store.configure(&writes)).expect("the store takes it");
+}
+
+#[test]
+fn configuration_is_kept_as_by_every_store() {
+    let owned = tempfile::tempdir().expect("a temporary directory");
+    keeps_configuration(&mut Directory { path: owned.path() });
+}
+
+/// A directory that is opened anew for each step.
+struct Directory<'a> {
+    path: &'a std::path::Path,
+}
+
+impl ConfigSubject for Directory<'_> {
+    fn configure(&mut self, writes: &[ConfigWrite]) {
+        let opened = Opened::at(self.path);
+        opened.wait(opened.store.configure(writes)).expect("the store takes it");
+    }
+
+    fn load(&mut self) -> Vec<ConfigRecord> {
+        Opened::at(self.path).store.load_configuration().expect("readable")
+    }
 }
 
 #[test]

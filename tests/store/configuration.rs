@@ -1,0 +1,275 @@
+//! Configuration on a real CQL server: one change after another, each whole, whoever crashes, is late or gets no answer.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use streaming_hub::store::codec::change::{self, StoredWrite};
+use streaming_hub::store::codec::configuration::encode_key;
+use streaming_hub::store::scylla::ClusterSettings;
+use streaming_hub::store::tests::configuration::{ConfigSubject, keeps_configuration, put_all, records_of};
+use streaming_hub::store::tests::tenant;
+use streaming_hub::store::{
+    ConfigKey, ConfigRecord, ConfigWrite, ConfigureError, FeedNumber, FollowError, ObjectId, Scylla, sealed,
+};
+use streaming_hub::types::{Slot, SubscriptionId, TenantId, Time, limits};
+use uuid::Uuid;
+
+use super::cassandra::{alone, kek, node_settings, own_cluster, shared};
+use super::raw::Raw;
+
+/// What [`records_of`] a tenant hold that must not be read.
+const SECRET: &[u8] = b"token-in-the-clear";
+
+/// A node, and the last change that it knows.
+struct Node {
+    store: Scylla,
+    head: FeedNumber,
+}
+
+impl Node {
+    fn of(cluster: &ClusterSettings, owner: &str) -> Self {
+        let store = Scylla::connect(node_settings(cluster.clone(), owner)).expect("the server is there");
+        let (_, head) = block_on(store.load_configuration()).expect("readable");
+        Self { store, head }
+    }
+
+    fn configure(&mut self, writes: &[ConfigWrite]) -> Result<FeedNumber, ConfigureError> {
+        block_on(self.store.configure(writes, self.head)).inspect(|number| self.head = *number)
+    }
+
+    /// Everything that came since; what it had known before must be the change right before.
+    fn follow(&mut self) -> Vec<ConfigWrite> {
+        let mut all = Vec::new();
+        loop {
+            let came = block_on(self.store.follow(self.head)).expect("the feed is there");
+            if came.is_empty() {
+                return all;
+            }
+            for (number, writes) in came {
+                assert_eq!(number, self.head.next(), "none is left out");
+                self.head = number;
+                all.extend(writes);
+            }
+        }
+    }
+
+    fn load(&self) -> Vec<ConfigRecord> {
+        block_on(self.store.load_configuration()).expect("readable").0
+    }
+}
+
+impl ConfigSubject for Node {
+    fn configure(&mut self, writes: &[ConfigWrite]) {
+        self.configure(writes).expect("nobody else writes");
+    }
+
+    fn load(&mut self) -> Vec<ConfigRecord> {
+        Node::load(self)
+    }
+}
+
+fn paused(name: &str, since: u64) -> ConfigRecord {
+    ConfigRecord::PausedTenant { tenant: tenant(name), since: Time(since) }
+}
+
+fn bucket(tenant: &TenantId) -> i32 {
+    Slot::of(tenant, limits::CQL_CONFIG_BUCKETS).0.into()
+}
+
+#[test]
+fn it_is_kept_as_by_every_store_sealed_and_with_marks_that_expire() {
+    let _server = shared();
+    let cluster = own_cluster("config_kept");
+    let mut node = Node::of(&cluster, "keeper");
+    assert_eq!(node.head, FeedNumber(0));
+    keeps_configuration(&mut node);
+    let acme = tenant("acme");
+    node.configure(&put_all(&records_of(&acme))).expect("nobody else writes");
+    let raw = Raw::connect(&cluster);
+    let blobs = |text: &str| raw.rows::<(Option<Vec<u8>>,)>(text, ()).into_iter().filter_map(|(blob,)| blob);
+    let tables = ["SELECT value FROM config", "SELECT change FROM config_feed", "SELECT change FROM config_head"];
+    let stored: Vec<Vec<u8>> = tables.iter().flat_map(|text| blobs(text)).collect();
+    let contains = |words: &[u8]| stored.iter().any(|blob| blob.windows(words.len()).any(|window| window == words));
+    let as_numbers = SECRET.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
+    assert!(contains(b"\"slug\":\"shop\""), "plain records are in the clear");
+    assert!(!contains(SECRET) && !contains(as_numbers.as_bytes()));
+    for record in records_of(&acme) {
+        let values = (bucket(&acme), encode_key(&record.key()));
+        let found: Vec<(Option<i32>,)> = raw.rows("SELECT TTL(value) FROM config WHERE bucket = ? AND key = ?", values);
+        let is_mark = matches!(record, ConfigRecord::Deleted { .. });
+        let month = 29 * 86_400..=30 * 86_400;
+        assert!(found[0].0.map_or(!is_mark, |ttl| is_mark && month.contains(&ttl)), "{record:?}: {found:?}");
+    }
+}
+
+#[test]
+fn two_writers_at_once_make_all_changes_one_after_the_other() {
+    const EACH: u64 = 40;
+    let _server = shared();
+    let cluster = own_cluster("config_two");
+    let mut follower = Node::of(&cluster, "follower");
+    let writer = |name: &'static str| {
+        let mut node = Node::of(&cluster, name);
+        std::thread::spawn(move || {
+            let mut outrun = 0;
+            for since in 1..=EACH {
+                let write = ConfigWrite::Put(paused(name, since));
+                while let Err(error) = node.configure(std::slice::from_ref(&write)) {
+                    assert!(matches!(error, ConfigureError::Outrun), "{error}");
+                    outrun += 1;
+                    node.follow();
+                }
+            }
+            outrun
+        })
+    };
+    let (one, other) = (writer("one"), writer("other"));
+    let outrun = one.join().expect("it ends") + other.join().expect("it ends");
+    assert!(outrun > 0, "they met");
+    let came = follower.follow();
+    assert_eq!(follower.head, FeedNumber(2 * EACH));
+    for name in ["one", "other"] {
+        let own = came.iter().filter(|write| *write.key().tenant() == tenant(name));
+        let expected: Vec<ConfigWrite> = (1..=EACH).map(|since| ConfigWrite::Put(paused(name, since))).collect();
+        assert!(own.eq(&expected), "each once and in order");
+    }
+    assert_eq!(follower.load(), [paused("one", EACH), paused("other", EACH)]);
+}
+
+#[test]
+fn a_change_whose_writer_died_after_it_is_whole_for_all() {
+    let _server = shared();
+    let cluster = own_cluster("config_half");
+    let mut node = Node::of(&cluster, "next");
+    node.configure(&put_all(&[paused("acme", 1), paused("other", 1)])).expect("nobody else writes");
+    let (acme, raw) = (tenant("acme"), Raw::connect(&cluster));
+    let key = ConfigKey::PausedTenant(acme.clone());
+    let moved = paused("other", 2);
+    let value = sealed::encode(&kek(), &encode_key(&moved.key()), &moved).expect("nothing is sealed");
+    let half = change::encode(&[StoredWrite::Remove(key.clone()), StoredWrite::Put(moved.key(), value)]);
+    let decide = "UPDATE config_head SET number = 2, writer = ?, change = ? WHERE part = 'hub' IF number = 1";
+    raw.run(decide, (Uuid::from_u128(5), half));
+    let rows = || raw.rows::<(Vec<u8>,)>("SELECT value FROM config WHERE bucket = ?", (bucket(&acme),)).len();
+    let entries = || raw.rows::<(i64,)>("SELECT number FROM config_feed", ()).len();
+    assert_eq!((rows(), entries()), (1, 1), "nothing is derived from it yet");
+    let starting = Node::of(&cluster, "starting");
+    assert_eq!((starting.head, starting.load()), (FeedNumber(2), vec![moved.clone()]));
+    let late = node.configure(&put_all(&[paused("third", 1)]));
+    assert!(matches!(late, Err(ConfigureError::Outrun)), "{late:?}");
+    assert_eq!(node.follow(), [ConfigWrite::Remove(key), ConfigWrite::Put(moved.clone())]);
+    assert_eq!((rows(), entries()), (1, 1), "readers write nothing");
+    node.configure(&put_all(&[paused("third", 1)])).expect("it has followed");
+    assert_eq!((rows(), entries()), (0, 3), "the next writer has completed it");
+    assert_eq!(node.load(), [moved, paused("third", 1)]);
+}
+
+#[test]
+fn a_late_write_of_a_former_change_hides_nothing() {
+    let _server = shared();
+    let cluster = own_cluster("config_late");
+    let mut node = Node::of(&cluster, "later");
+    let resumed = ConfigWrite::Remove(ConfigKey::PausedTenant(tenant("gone")));
+    node.configure(&put_all(&[paused("acme", 1), paused("gone", 1)])).expect("nobody else writes");
+    node.configure(&[ConfigWrite::Put(paused("acme", 2)), resumed]).expect("nobody else writes");
+    let raw = Raw::connect(&cluster);
+    for late in [paused("acme", 1), paused("gone", 1)] {
+        let key = encode_key(&late.key());
+        let value = sealed::encode(&kek(), &key, &late).expect("nothing is sealed");
+        let text = "INSERT INTO config (bucket, key, value) VALUES (?, ?, ?) USING TIMESTAMP 1";
+        raw.run(text, (bucket(late.key().tenant()), key, value));
+    }
+    // So that the change to be looked at is no longer the head, which a loader takes from elsewhere.
+    node.configure(&put_all(&[paused("third", 1)])).expect("nobody else writes");
+    node.configure(&put_all(&[paused("third", 2)])).expect("nobody else writes");
+    assert_eq!(node.load(), [paused("acme", 2), paused("third", 2)]);
+}
+
+#[test]
+fn a_follower_gets_every_change_in_order_until_they_have_expired() {
+    let _server = shared();
+    let cluster = own_cluster("config_far");
+    let (mut node, mut follower) = (Node::of(&cluster, "writer"), Node::of(&cluster, "follower"));
+    let changes = limits::CQL_FEED_CHUNK + 7;
+    let mut expected = Vec::new();
+    for since in 1..=changes {
+        let writes = put_all(&[paused("acme", since), paused("other", since)]);
+        node.configure(&writes).expect("nobody else writes");
+        expected.extend(writes);
+    }
+    assert_eq!(follower.follow(), expected);
+    assert_eq!(follower.head, FeedNumber(changes));
+    assert!(follower.follow().is_empty());
+    Raw::connect(&cluster).run("TRUNCATE config_feed", ());
+    let behind = block_on(follower.store.follow(FeedNumber(3)));
+    assert!(matches!(behind, Err(FollowError::TooFarBehind(FeedNumber(4)))), "{behind:?}");
+    let last = block_on(follower.store.follow(FeedNumber(changes - 1))).expect("the head is there");
+    assert_eq!(last.len(), 1, "the last change never expires");
+    let reloaded = Node::of(&cluster, "again");
+    assert_eq!(
+        (reloaded.head, reloaded.load()),
+        (FeedNumber(changes), vec![paused("acme", changes), paused("other", changes)])
+    );
+    node.configure(&put_all(&[paused("acme", 999)])).expect("the count goes on");
+    assert_eq!(node.head, FeedNumber(changes + 1));
+}
+
+#[test]
+fn a_change_that_is_too_large_changes_nothing() {
+    let _server = shared();
+    let cluster = own_cluster("config_large");
+    let mut node = Node::of(&cluster, "large");
+    let object = |id| ObjectId::Subscription(SubscriptionId(Uuid::from_u128(id)));
+    let mark = |id| ConfigRecord::Deleted { tenant: tenant(&"t".repeat(250)), object: object(id), at: Time(1) };
+    let marks = |count| (0..count).map(mark).collect::<Vec<_>>();
+    let large = node.configure(&put_all(&marks(8_000)));
+    assert!(matches!(large, Err(ConfigureError::TooLarge(_))), "{large:?}");
+    assert!(node.load().is_empty());
+    node.configure(&put_all(&marks(6_000))).expect("a change of nearly two mebibytes");
+    assert_eq!(node.load().len(), 6_000);
+}
+
+/// The server is stopped for longer than a request waits, while a node makes one change after another.
+#[test]
+fn a_change_without_an_answer_is_made_once_or_not_at_all() {
+    let server = alone();
+    let cluster = own_cluster("config_unknown");
+    let mut follower = Node::of(&cluster, "follower");
+    let mut node = Node::of(&cluster, "unsure");
+    let (stop, stopped) = flume::bounded::<()>(1);
+    let writing = std::thread::spawn(move || {
+        let (mut made, mut unsure, mut since) = (Vec::new(), BTreeSet::new(), 0);
+        while stopped.try_recv().is_err() {
+            since += 1;
+            match node.configure(&put_all(&[paused("acme", since)])) {
+                Ok(_) => made.push(since),
+                Err(ConfigureError::Store(_)) => drop(unsure.insert(since)),
+                // The one before was made after all.
+                Err(error) => assert!(matches!(error, ConfigureError::Outrun), "{error}"),
+            }
+            // Without an answer it goes on from what it knew, and is outrun by what it made without knowing.
+            if let Ok((_, head)) = block_on(node.store.load_configuration()) {
+                node.head = head;
+            }
+        }
+        (made, unsure)
+    });
+    for _ in 0..2 {
+        let frozen = server.freeze();
+        std::thread::sleep(limits::CQL_REQUEST_TIMEOUT.to_std() + Duration::from_secs(2));
+        drop(frozen);
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    stop.send(()).expect("it waits for that");
+    let (made, unsure) = writing.join().expect("no change was outrun by another's");
+    let came = follower.follow();
+    let found: Vec<u64> = came.iter().map(since_of).collect();
+    assert!(found.is_sorted_by(|one, next| one < next), "each at most once: {found:?}");
+    assert!(made.iter().all(|since| found.contains(since)), "what was answered is there");
+    assert!(found.iter().all(|since| made.contains(since) || unsure.contains(since)));
+}
+
+fn since_of(write: &ConfigWrite) -> u64 {
+    let ConfigWrite::Put(ConfigRecord::PausedTenant { since, .. }) = write else { panic!("{write:?}") };
+    since.0
+}
