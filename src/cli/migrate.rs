@@ -1,12 +1,14 @@
 //! `migrate`: prepares a cluster for the hub. It finds out what the nodes are, makes the keyspace where it is told how
-//! many copies to keep, applies the steps of `schema.cql` that are missing, makes the deployment that all nodes share,
-//! and says what it did. Running it again changes nothing.
+//! many copies to keep, applies the steps of `schema.cql` that are missing, makes the deployment that all nodes share and,
+//! where brokers are set, the slot topic, and says what it did. Running it again changes nothing.
 
 use clap::Args;
 
+use super::kafka::settings_of;
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
-use crate::config::Config;
+use crate::config::{Config, KafkaConfig};
+use crate::source::kafka::{SlotTopic, TopicError, TopicMade, make_slot_topic};
 use crate::store::Kek;
 use crate::store::codec::deployment::Deployment;
 use crate::store::scylla::{ClusterError, ClusterSettings, Keyspace, MigrateOptions, Migrated, migrate};
@@ -21,6 +23,10 @@ pub struct Arguments {
     /// Slots of a cluster that is not there yet, 256 if not told: what its tenants are spread over, for ever
     #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::CLUSTER_SLOTS_MAX)))]
     slots: Option<u16>,
+    /// Copies of the slot topic, where it is not there yet; 3 survive the loss of a broker while another restarts
+    #[arg(long, value_name = "COPIES", default_value_t = limits::SLOT_TOPIC_COPIES,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(limits::SLOT_TOPIC_COPIES_MAX)))]
+    topic_replication: u16,
     #[command(flatten)]
     config: ConfigArguments,
 }
@@ -48,7 +54,20 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
     };
     let migrated = migrate(&settings, &options, surroundings.clock.now())?;
     write!(surroundings.output, "{}", told(&settings, &migrated))?;
+    let topic = topic(config.kafka.as_ref(), migrated.deployment.slots, arguments.topic_replication)?;
+    writeln!(surroundings.output, "{topic}")?;
     Ok(())
+}
+
+/// Makes the slot topic; what to say of it.
+fn topic(kafka: Option<&KafkaConfig>, slots: u16, replication: u16) -> Result<String, TopicError> {
+    let Some(kafka) = kafka else { return Ok("slot topic: kafka.brokers is not set, nothing done".to_owned()) };
+    let settings = settings_of(kafka, ("kafka.group", &kafka.group), String::new());
+    let name = kafka.slot_topic.as_str();
+    Ok(match make_slot_topic(&settings, SlotTopic { name, slots }, replication)? {
+        TopicMade::Found => format!("slot topic {name}: was there, with {slots} partitions"),
+        TopicMade::Made(copies) => format!("slot topic {name}: made, {slots} partitions, copies: {copies}"),
+    })
 }
 
 fn key_encryption_key(config: &Config) -> Option<Kek> {
@@ -58,6 +77,12 @@ fn key_encryption_key(config: &Config) -> Option<Kek> {
 
 impl From<ClusterError> for CommandError {
     fn from(error: ClusterError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<TopicError> for CommandError {
+    fn from(error: TopicError) -> Self {
         Self::Failed(error.to_string())
     }
 }
@@ -93,7 +118,7 @@ mod tests {
         let (code, _, errors) = ran(&["migrate", "--store.scylla_nodes", "127.0.0.1:9"], &[], b"");
         assert_eq!(code, FAILED);
         assert!(errors.contains("store.scylla_nodes = \"127.0.0.1:9\": at least one"), "{errors}");
-        for none in ["--replication-factor", "--slots"] {
+        for none in ["--replication-factor", "--slots", "--topic-replication"] {
             let arguments = ["migrate", none, "0", "--store.scylla_nodes", "127.0.0.1:9"];
             assert_eq!(ran(&arguments, &[], b"").0, MISUSED);
         }

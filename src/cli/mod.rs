@@ -73,7 +73,7 @@ enum Command {
     Check(check::Arguments),
     /// Copy a data directory, of a running hub or of one that is stopped
     Backup(Box<backup::Arguments>),
-    /// Prepare a cluster of ScyllaDB or Apache Cassandra: make the keyspace, apply the schema
+    /// Prepare a cluster: keyspace and schema in ScyllaDB or Apache Cassandra, and the slot topic in Kafka
     Migrate(Box<migrate::Arguments>),
     /// Send a sample CloudEvent to a hub, over HTTP or Kafka
     Publish(Box<publish::Arguments>),

@@ -78,6 +78,7 @@ impl Reader {
             brokers: brokers.clone().unwrap_or_default(),
             group: self.value("kafka.group", value::name),
             dlq_group: self.value("kafka.dlq_group", value::name),
+            slot_topic: self.value("kafka.slot_topic", value::topic),
             take_over: self.optional("kafka.take_over", directory_id),
             assignment: self.value("kafka.assignment", assignment),
             session_timeout: self.value("kafka.session_timeout", session_timeout),
@@ -206,6 +207,10 @@ impl Reader {
         }
         if config.delivery.autodisable.is_some_and(|auto| auto.spread > auto.window) {
             self.fault_once("delivery.autodisable_failure_spread", "must be no longer than the failure window");
+        }
+        let followed = |kafka: &KafkaConfig| kafka.slot_topic.starts_with(&format!("{}.", kafka.topic_prefix));
+        if config.kafka.as_ref().is_some_and(followed) {
+            self.fault_once("kafka.slot_topic", "must not begin with `kafka.topic_prefix`: producers' topics do");
         }
         let plain_text = config.kafka.as_ref().is_some_and(|kafka| !kafka.tls);
         let allowed = self.value("kafka.allow_insecure", value::boolean);

@@ -79,6 +79,8 @@ pub struct KafkaConfig {
     pub group: String,
     /// Consumer group of the producers' dead-letter topics.
     pub dlq_group: String,
+    /// The hub's own topic, whose partitions are a cluster's slots.
+    pub slot_topic: String,
     /// A data directory that is gone, whose groups this one takes over.
     pub take_over: Option<String>,
     /// How the group shares its partitions out.

@@ -87,6 +87,7 @@ pub const SETTINGS: &[Setting] = &[
     unset("kafka.brokers", "STREAMING_HUB_KAFKA_BROKERS", "`host:port` list; unset: HTTP alone"),
     set("kafka.group", "STREAMING_HUB_KAFKA_GROUP", "streaming-hub", "consumer group of the event topics"),
     set("kafka.dlq_group", "STREAMING_HUB_DLQ_GROUP", "streaming-hub-dlq", "consumer group of the producers' dead-letter topics"),
+    set("kafka.slot_topic", "STREAMING_HUB_KAFKA_SLOT_TOPIC", "streaming-hub.slots", "the hub's own topic on a cluster, with a partition for each slot: `migrate` makes it; no other hub may use it"),
     unset("kafka.take_over", "STREAMING_HUB_KAFKA_TAKE_OVER", "id of a data directory that is gone for good, whose consumer groups this one takes over; without it a group of another directory is refused"),
     set("kafka.assignment", "STREAMING_HUB_KAFKA_ASSIGNMENT", "range", "how the group shares partitions out: `range`, or `cooperative-sticky`, whose rebalances stop only what moves; all members of a group alike"),
     set("kafka.session_timeout", "STREAMING_HUB_KAFKA_SESSION_TIMEOUT", "45s", "after so long without a sign of life the group gives this process's partitions away, 6s to 5m; a killed hub's successor waits for it"),

@@ -156,6 +156,16 @@ fn the_brokers_authority_is_pem_in_a_file_or_as_text() {
 }
 
 #[test]
+fn the_slot_topic_is_a_topic_and_none_of_the_producers() {
+    let brokers = ("STREAMING_HUB_KAFKA_BROKERS", "a:9092");
+    let given = |value: &str| load(None, &[brokers, ("STREAMING_HUB_KAFKA_SLOT_TOPIC", value)], &[]).map(|_| ());
+    assert!(given("hub-1.slots_a").is_ok() && given(&"a".repeat(249)).is_ok());
+    for bad in ["a b", "é", "..", "lerian.streaming.slots", &"a".repeat(250)] {
+        assert!(given(bad).is_err_and(|faults| faults[0].key == "kafka.slot_topic"), "{bad}");
+    }
+}
+
+#[test]
 fn a_directory_to_take_over_from_is_named_by_its_id() {
     let given = |value: &str| load(None, &[("STREAMING_HUB_KAFKA_TAKE_OVER", value)], &[]).map(|_| ());
     assert!(given("0f8b6f0e-1c1d-4d55-9d1f-0b1e3c9a7a10").is_ok());

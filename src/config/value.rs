@@ -180,6 +180,17 @@ pub fn name(text: &str) -> Parsed<String> {
     valid.then(|| text.to_owned()).ok_or_else(|| "must be 1 to 255 visible ASCII characters".to_owned())
 }
 
+/// A Kafka topic's name.
+///
+/// # Errors
+/// For any other text.
+pub fn topic(text: &str) -> Parsed<String> {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let valid = plain && (1..=249).contains(&text.len()) && text != "." && text != "..";
+    let rule = "must be a Kafka topic: 1 to 249 letters, digits, `.`, `_` and `-`";
+    valid.then(|| text.to_owned()).ok_or_else(|| rule.to_owned())
+}
+
 /// A keyspace's name, which is the same whether or not a server folds its case.
 ///
 /// # Errors

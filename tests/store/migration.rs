@@ -62,7 +62,7 @@ fn a_deployment_keeps_its_slots_and_its_key() {
     assert!(errors.contains("security.kek_source: must be set"), "{errors}");
     let (code, told, errors) = migrate(&arguments);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(told.contains("16 slots"), "{told}");
+    assert!(told.contains("16 slots") && told.contains("kafka.brokers is not set"), "{told}");
     let deployment = connect(unmigrated(&name)).expect("it is prepared").deployment();
     assert!(told.contains(&deployment.id.to_string()) && deployment.slots == 16, "{told}");
     let (code, again, _) = migrate(&arguments[..2]);
@@ -107,4 +107,30 @@ fn a_store_is_not_opened_on_a_keyspace_that_is_not_prepared() {
     assert!(matches!(absent, ClusterError::UnknownKeyspace(_)), "{absent}");
     let foreign = connect(unmigrated("system_auth")).err().expect("it is another's");
     assert!(foreign.to_string().contains("run `streaming-hub migrate`"), "{foreign}");
+}
+
+#[test]
+fn it_makes_the_slot_topic_once_and_refuses_another() {
+    let _server = shared();
+    let name = keyspace("topic");
+    let topic = format!("hub.slots.{}", std::process::id());
+    let kafka = ["--kafka.brokers", "127.0.0.1:19092", "--kafka.slot_topic", &topic, "--topic-replication", "1"];
+    let arguments = ["--store.scylla_keyspace", &name, "--replication-factor", "1", "--slots", "8"];
+    let all = [arguments.as_slice(), &kafka].concat();
+    let (code, told, errors) = migrate(&all);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(told.contains(&format!("slot topic {topic}: made, 8 partitions, copies: 1")), "{told}");
+    let (code, told, errors) = migrate(&all);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(told.contains(&format!("slot topic {topic}: was there, with 8 partitions")), "{told}");
+    let other = ["--store.scylla_keyspace", &keyspace("topic2"), "--replication-factor", "1", "--slots", "16"];
+    let (code, _, errors) = migrate(&[other.as_slice(), &kafka].concat());
+    assert_eq!(code, Some(1));
+    assert!(errors.contains(&format!("kafka.slot_topic = {topic:?}")), "{errors}");
+    assert!(errors.contains("8 partitions and must have 16"), "{errors}");
+    let fresh = format!("{topic}.more");
+    let more = [arguments.as_slice(), &kafka[..2], &["--kafka.slot_topic", &fresh]].concat();
+    let (code, _, errors) = migrate(&more);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("--topic-replication 3") && errors.contains("eplication"), "{errors}");
 }

@@ -21,6 +21,7 @@ mod client;
 mod consumer;
 mod context;
 mod group;
+mod inquiry;
 mod lanes;
 mod native;
 mod ownership;
@@ -32,6 +33,7 @@ mod retention;
 mod settings;
 pub mod start;
 mod tap;
+mod topic;
 mod watermark;
 
 use crate::engine::LaneNumber;
@@ -39,11 +41,13 @@ use crate::types::LaneName;
 
 pub use board::{LaneBoard, LaneProgress};
 pub use consumer::{Closing, KafkaConsumer, Links, StartError, StoredPosition, StoredUnavailable};
+pub use inquiry::Unanswered;
 pub use ownership::{By, GroupTaken};
 pub use reader::{PartitionReader, Polled};
-pub use retention::{OutlivedTopic, RetentionUnknown, TopicRetention, outlived, topic_retentions};
+pub use retention::{OutlivedTopic, TopicRetention, outlived, topic_retentions};
 pub use settings::{Assignment, Authority, KafkaSettings, MemberList, Scram, ScramMechanism, Tls};
 pub use tap::{DeadLetterTap, TappedLetter};
+pub use topic::{SlotTopic, TopicError, TopicMade, check_slot_topic, make_slot_topic};
 pub use watermark::LaneWatermark;
 
 /// What the consumer tells the shard that owns a partition.

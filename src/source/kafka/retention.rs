@@ -5,12 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, OwnedResourceSpecifier, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::admin::{ConfigResource, OwnedResourceSpecifier};
 
-use super::context::{Context, Happening};
-use super::refusal;
+use super::inquiry::{self, Unanswered};
 use super::settings::KafkaSettings;
 use crate::source::topic::TopicKind;
 use crate::types::{Duration, limits};
@@ -33,39 +30,14 @@ pub struct OutlivedTopic {
     pub keeps: TopicRetention,
 }
 
-/// Why the topics' retention is not known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RetentionUnknown {
-    /// The brokers turn this hub away.
-    #[error("the Kafka brokers refuse this hub: {error}; check {settings}")]
-    Refused {
-        /// The settings to look at.
-        settings: &'static str,
-        /// The client's words.
-        error: String,
-    },
-    /// They do not answer, or not as they should.
-    #[error("{0}")]
-    NoAnswer(String),
-}
-
 /// The followed topics and how long each keeps its records, asked of the brokers. Blocks for some seconds at most.
 ///
 /// # Errors
-/// [`RetentionUnknown`] when the brokers do not tell.
-pub fn topic_retentions(settings: &KafkaSettings) -> Result<BTreeMap<String, TopicRetention>, RetentionUnknown> {
+/// [`Unanswered`] when the brokers do not tell.
+pub fn topic_retentions(settings: &KafkaSettings) -> Result<BTreeMap<String, TopicRetention>, Unanswered> {
     let topics = followed(settings)?;
-    if topics.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let no_answer = |error: &dyn std::fmt::Display| RetentionUnknown::NoAnswer(error.to_string());
-    let admin: AdminClient<DefaultClientContext> = settings.connection().create().map_err(|error| no_answer(&error))?;
-    let timeout = limits::KAFKA_REQUEST_TIMEOUT.to_std();
-    let options = AdminOptions::new().request_timeout(Some(timeout)).operation_timeout(Some(timeout));
-    let asked: Vec<ResourceSpecifier<'_>> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
-    let answered = futures_lite::future::block_on(admin.describe_configs(&asked, &options));
-    let answered = answered.map_err(|error| no_answer(&error))?;
-    answered.into_iter().map(|resource| read(&resource.map_err(|error| no_answer(&error))?)).collect()
+    let asked: Vec<&str> = topics.iter().map(String::as_str).collect();
+    inquiry::topic_settings(settings, &asked)?.iter().map(read).collect()
 }
 
 /// The topics that ids kept for `ids` do not outlive by a day.
@@ -102,39 +74,21 @@ impl std::fmt::Display for OutlivedTopic {
 }
 
 /// The topics followed for delivery.
-fn followed(settings: &KafkaSettings) -> Result<Vec<String>, RetentionUnknown> {
-    let made = settings.client_config("streaming-hub.look").create_with_context(Context::default());
-    let client: BaseConsumer<Context> = made.map_err(|error| RetentionUnknown::NoAnswer(error.to_string()))?;
-    let metadata = match client.fetch_metadata(None, limits::KAFKA_REQUEST_TIMEOUT.to_std()) {
-        Ok(metadata) => metadata,
-        Err(error) => return Err(why(&client, &error.to_string())),
-    };
+fn followed(settings: &KafkaSettings) -> Result<Vec<String>, Unanswered> {
+    let metadata = inquiry::metadata(settings)?;
     let names = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name);
     let events = names.filter(|name| matches!(settings.topics.kind(name), TopicKind::Events(_)));
     Ok(events.map(str::to_owned).collect())
 }
 
-/// What the client has said meanwhile explains better than a request that ran out of time.
-fn why(client: &BaseConsumer<Context>, error: &str) -> RetentionUnknown {
-    while client.poll(limits::KAFKA_TURN.to_std()).is_some() {}
-    for happening in client.context().take() {
-        if let Happening::Failed(code, words) = happening
-            && let Some(settings) = refusal::settings_of(code)
-        {
-            return RetentionUnknown::Refused { settings, error: words };
-        }
-    }
-    RetentionUnknown::NoAnswer(error.to_owned())
-}
-
-fn read(resource: &ConfigResource) -> Result<(String, TopicRetention), RetentionUnknown> {
+fn read(resource: &ConfigResource) -> Result<(String, TopicRetention), Unanswered> {
     let OwnedResourceSpecifier::Topic(topic) = &resource.specifier else {
-        return Err(RetentionUnknown::NoAnswer("the answer is about no topic".to_owned()));
+        return Err(Unanswered::NoAnswer("the answer is about no topic".to_owned()));
     };
     let value = |name: &str| resource.get(name).and_then(|entry| entry.value.as_deref());
     let deletes = value("cleanup.policy").is_none_or(|policy| policy.contains("delete"));
     let retention = value("retention.ms").and_then(|text| text.parse::<i64>().ok());
-    let missing = || RetentionUnknown::NoAnswer(format!("the brokers do not tell retention.ms of {topic}"));
+    let missing = || Unanswered::NoAnswer(format!("the brokers do not tell retention.ms of {topic}"));
     let keeps = match u64::try_from(retention.ok_or_else(missing)?) {
         Ok(millis) if deletes => TopicRetention::For(Duration::from_millis(millis)),
         Ok(_) | Err(_) => TopicRetention::Ever,

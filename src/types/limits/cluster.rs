@@ -16,6 +16,8 @@ pub const SLOT_TOPIC_COPIES: u16 = 3;
 pub const SLOT_TOPIC_COPIES_MAX: u16 = 16;
 /// Making the slot topic may take the brokers so long: they make hundreds of partitions.
 pub const KAFKA_TOPIC_TIMEOUT: Duration = Duration::from_secs(60);
+/// Looks for a slot topic that was made just now, a second apart: brokers learn of it from their controller.
+pub const KAFKA_TOPIC_LOOKS: u32 = 30;
 /// One change of a cluster's configuration, in bytes: a tenant with all objects that the limits allow by default can be
 /// deleted in one, and servers take it in one row.
 pub const CQL_CHANGE_BYTES: usize = 2 * MIB;
