@@ -1,35 +1,42 @@
-//! The only writer of configuration: decide → store → tell the shards → answer, one change after another.
+//! The only writer of configuration in a process: decide → store → tell the shards → answer, one change after another.
 //!
 //! A change is decided on the directory as it stands, made durable, applied to the directory and to the owning
 //! shard, in this order, before the next begins; so an answered change is in force. A change must run to its
 //! end once begun: the server lets handlers finish even when their client has gone.
+//!
+//! On a cluster other nodes write, too. Changes are numbered there, and the store takes one only from whoever knows the
+//! last: a change is decided on what the others have made of the directory, and decided again when it was outrun. What
+//! they change is applied like a change of one's own, in the order of the numbers; a node that was away for too long
+//! loads everything and applies what is different.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use crate::runtime::channel;
-use crate::store::Embedded;
-use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite, ObjectId};
+use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite, FeedNumber, ObjectId};
+use crate::store::{ConfigureError, FollowError, StoreError};
 use crate::types::subscription::{DisabledReason, VerificationState};
-use crate::types::{ConfigChange, Destination, Source, Subscription, SubscriptionId, TenantId, Time};
+use crate::types::{ConfigChange, Destination, Source, Subscription, SubscriptionId, TenantId, Time, limits};
 
+use super::config_store::ConfigStore;
 use super::directory::{Directory, Objects};
 use super::problem::Problem;
 use super::shards::Shards;
 
 /// The writer and the directory it keeps.
 pub struct ConfigWriter {
-    store: Embedded,
+    store: Rc<dyn ConfigStore>,
     shards: Rc<dyn Shards>,
     directory: RefCell<Directory>,
+    /// The last change in the directory.
+    number: Cell<FeedNumber>,
     turn: Turn,
 }
 
-/// What a change writes and what its maker wants back.
+/// What a change writes and what its maker wants back. The shards are told of it as of any other node's.
 #[derive(Debug)]
 pub struct Change<T> {
     writes: Vec<ConfigWrite>,
-    shards: Vec<ConfigChange>,
     /// For the answer.
     pub result: T,
 }
@@ -43,10 +50,10 @@ struct Turn {
 impl<T> Change<T> {
     /// No writes yet.
     pub const fn new(result: T) -> Self {
-        Self { writes: Vec::new(), shards: Vec::new(), result }
+        Self { writes: Vec::new(), result }
     }
 
-    /// Stores a source; shards do not know sources.
+    /// Stores a source.
     #[must_use]
     pub fn put_source(self, source: &Source) -> Self {
         self.store(ConfigWrite::Put(ConfigRecord::Source(Box::new(source.clone()))))
@@ -54,29 +61,20 @@ impl<T> Change<T> {
 
     /// Stores a destination.
     #[must_use]
-    pub fn put_destination(mut self, destination: &Destination) -> Self {
-        self.shards.push(ConfigChange::PutDestination(Box::new(destination.clone())));
+    pub fn put_destination(self, destination: &Destination) -> Self {
         self.store(ConfigWrite::Put(ConfigRecord::Destination(Box::new(destination.clone()))))
     }
 
     /// Stores a subscription.
     #[must_use]
-    pub fn put_subscription(mut self, subscription: &Subscription) -> Self {
-        self.shards.push(ConfigChange::PutSubscription(Box::new(subscription.clone())));
+    pub fn put_subscription(self, subscription: &Subscription) -> Self {
         self.store(ConfigWrite::Put(ConfigRecord::Subscription(Box::new(subscription.clone()))))
     }
 
-    /// Stores anything that shards do not know.
+    /// Adds a write.
     #[must_use]
     pub fn store(mut self, write: ConfigWrite) -> Self {
         self.writes.push(write);
-        self
-    }
-
-    /// Tells the owning shard of what is stored.
-    #[must_use]
-    pub fn tell(mut self, change: ConfigChange) -> Self {
-        self.shards.push(change);
         self
     }
 
@@ -92,7 +90,6 @@ impl<T> Change<T> {
     pub fn delete_destination(self, destination: &Destination, at: Time) -> Self {
         let key = ConfigKey::Destination(destination.tenant.clone(), destination.id);
         self.delete(key, &destination.tenant, ObjectId::Destination(destination.id), at)
-            .tell(ConfigChange::DeleteDestination(destination.tenant.clone(), destination.id))
     }
 
     /// Deletes a subscription.
@@ -100,7 +97,6 @@ impl<T> Change<T> {
     pub fn delete_subscription(self, subscription: &Subscription, at: Time) -> Self {
         let key = ConfigKey::Subscription(subscription.tenant.clone(), subscription.id);
         self.delete(key, &subscription.tenant, ObjectId::Subscription(subscription.id), at)
-            .tell(ConfigChange::DeleteSubscription(subscription.tenant.clone(), subscription.id))
     }
 
     /// Deletes everything that `objects` has.
@@ -119,7 +115,6 @@ impl<T> Change<T> {
             self = self.store(ConfigWrite::Remove(ConfigKey::ApiKey(tenant.clone(), *key)));
         }
         self.store(ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone())))
-            .tell(ConfigChange::ResumeTenant(tenant.clone()))
     }
 
     /// A deletion is a stored mark: only that lets jobs end as cancelled.
@@ -130,10 +125,15 @@ impl<T> Change<T> {
 }
 
 impl ConfigWriter {
-    /// A writer that begins with what is stored; the shards know that already.
+    /// A writer that begins with what is stored and the number of the last change in it; the shards know that already.
     #[must_use]
-    pub fn new(store: Embedded, shards: Rc<dyn Shards>, stored: Vec<ConfigRecord>) -> Self {
-        Self { store, shards, directory: RefCell::new(Directory::load(stored)), turn: Turn::new() }
+    pub fn new(
+        store: Rc<dyn ConfigStore>,
+        shards: Rc<dyn Shards>,
+        (stored, number): (Vec<ConfigRecord>, FeedNumber),
+    ) -> Self {
+        let (directory, number) = (RefCell::new(Directory::load(stored)), Cell::new(number));
+        Self { store, shards, directory, number, turn: Turn::new() }
     }
 
     /// The directory as it stands. Never held over an await.
@@ -142,21 +142,82 @@ impl ConfigWriter {
         self.directory.borrow()
     }
 
-    /// Makes the change that `decide` finds right.
+    /// Whether other processes change the configuration, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Makes the change that `decide` finds right; it is asked again when others were faster.
     ///
     /// # Errors
-    /// What `decide` says, or 503 when the store did not take it: then nothing has changed.
-    pub async fn change<T>(&self, decide: impl FnOnce(&Directory) -> Result<Change<T>, Problem>) -> Result<T, Problem> {
+    /// What `decide` says, or 503 when the store did not take it: then nothing has changed, but on a cluster where the
+    /// store's answer got lost it may.
+    pub async fn change<T>(
+        &self,
+        mut decide: impl FnMut(&Directory) -> Result<Change<T>, Problem>,
+    ) -> Result<T, Problem> {
         let _turn = self.turn.wait().await;
-        let Change { writes, shards, result } = decide(&self.directory.borrow())?;
-        self.store.configure(&writes).await?;
+        for _ in 0..limits::CONFIG_DECISIONS {
+            self.catch_up().await?;
+            let Change { writes, result } = decide(&self.directory.borrow())?;
+            if writes.is_empty() {
+                return Ok(result);
+            }
+            match self.store.configure(&writes, self.number.get()).await {
+                Ok(number) => {
+                    self.apply(number, writes).await;
+                    return Ok(result);
+                }
+                Err(ConfigureError::Outrun) => {}
+                Err(error @ ConfigureError::TooLarge(_)) => {
+                    return Err(Problem::new(409, "change_too_large", error.to_string()));
+                }
+                Err(ConfigureError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(Problem::unavailable("other changes of the configuration came first again and again"))
+    }
+
+    /// Applies what other processes have changed.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store does not tell.
+    pub async fn follow(&self) -> Result<(), StoreError> {
+        let _turn = self.turn.wait().await;
+        self.catch_up().await
+    }
+
+    async fn catch_up(&self) -> Result<(), StoreError> {
+        loop {
+            match self.store.follow(self.number.get()).await {
+                Ok(changes) if changes.is_empty() => return Ok(()),
+                Ok(changes) => {
+                    for (number, writes) in changes {
+                        self.apply(number, writes).await;
+                    }
+                }
+                Err(FollowError::TooFarBehind(_)) => {
+                    let (stored, number) = self.store.load().await?;
+                    tracing::info!(number = number.0, "the configuration was loaded anew");
+                    let writes = self.directory.borrow().difference(stored);
+                    self.apply(number, writes).await;
+                }
+                Err(FollowError::Store(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Puts a durable change into force here.
+    async fn apply(&self, number: FeedNumber, writes: Vec<ConfigWrite>) {
+        let told: Vec<ConfigChange> = writes.iter().filter_map(ConfigWrite::told).collect();
         for write in writes {
             self.directory.borrow_mut().apply(write);
         }
-        for change in shards {
+        self.number.set(number);
+        for change in told {
             self.shards.configure(change).await;
         }
-        Ok(result)
     }
 
     /// Writes down that the hub itself disabled subscriptions.

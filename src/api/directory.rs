@@ -1,7 +1,7 @@
 //! All configuration objects, in memory: what ingest, keys and the API look up.
 //!
 //! A pure fold of the store's configuration records: at the start over all of them, then over each durable
-//! write. It never changes in any other way.
+//! write. It never changes in any other way; what another load of everything brings is made into writes first.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -123,6 +123,62 @@ impl Directory {
         self.tenant(tenant).is_some_and(|objects| objects.erasing_since.is_some())
     }
 
+    /// The writes that make this directory into one of `stored`, destinations before their subscriptions, and last what
+    /// was deleted, subscriptions before their destinations. Only marks of objects that are known here are among them.
+    #[must_use]
+    pub fn difference(&self, stored: Vec<ConfigRecord>) -> Vec<ConfigWrite> {
+        let mut own: BTreeMap<ConfigKey, ConfigRecord> = self.records().map(|record| (record.key(), record)).collect();
+        let (mut writes, mut marks) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for record in stored {
+            if own.remove(&record.key()).is_some_and(|known| known == record) {
+                continue;
+            }
+            match &record {
+                ConfigRecord::Deleted { object: ObjectId::Subscription(_), .. } => {
+                    marks[0].push(ConfigWrite::Put(record))
+                }
+                ConfigRecord::Deleted { tenant, object: ObjectId::Destination(id), .. } => {
+                    if self.destination(tenant, *id).is_some() {
+                        marks[1].push(ConfigWrite::Put(record));
+                    }
+                }
+                ConfigRecord::Deleted { object: ObjectId::Source(_), .. } => {}
+                ConfigRecord::Source(_)
+                | ConfigRecord::Destination(_)
+                | ConfigRecord::Subscription(_)
+                | ConfigRecord::ApiKey(_)
+                | ConfigRecord::PausedTenant { .. }
+                | ConfigRecord::ErasingTenant { .. } => writes.push(ConfigWrite::Put(record)),
+            }
+        }
+        writes.extend(own.into_keys().map(ConfigWrite::Remove));
+        writes.extend(marks.into_iter().flatten());
+        writes
+    }
+
+    /// What it is the fold of, but for the marks of sources and destinations.
+    fn records(&self) -> impl Iterator<Item = ConfigRecord> {
+        self.tenants.iter().flat_map(|(tenant, objects)| {
+            let sources = objects.sources.values().map(|source| ConfigRecord::Source(Box::new(Source::clone(source))));
+            let destinations = objects.destinations.values();
+            let destinations =
+                destinations.map(|stored| ConfigRecord::Destination(Box::new(Destination::clone(stored))));
+            let subscriptions = objects.subscriptions.values();
+            let subscriptions =
+                subscriptions.map(|stored| ConfigRecord::Subscription(Box::new(Subscription::clone(stored))));
+            let keys = objects.keys.values().map(|key| ConfigRecord::ApiKey(ApiKey::clone(key)));
+            let deleted = objects.deleted_subscriptions.iter().map(|(id, at)| ConfigRecord::Deleted {
+                tenant: tenant.clone(),
+                object: ObjectId::Subscription(*id),
+                at: *at,
+            });
+            let paused = objects.paused_since.map(|since| ConfigRecord::PausedTenant { tenant: tenant.clone(), since });
+            let erasing =
+                objects.erasing_since.map(|since| ConfigRecord::ErasingTenant { tenant: tenant.clone(), since });
+            sources.chain(destinations).chain(subscriptions).chain(keys).chain(deleted).chain(paused).chain(erasing)
+        })
+    }
+
     fn of(&mut self, tenant: &TenantId) -> &mut Objects {
         self.tenants.entry(tenant.clone()).or_default()
     }
@@ -191,6 +247,7 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::codec::samples;
     use uuid::Uuid;
 
     #[test]
@@ -213,5 +270,40 @@ mod tests {
         assert_eq!(directory.tenant_of(KeyHash([7; 32])), None);
         assert!(!directory.is_paused(&tenant));
         assert_eq!(directory.tenant(&TenantId::new("other").expect("a tenant")).map(|_| ()), None);
+    }
+
+    #[test]
+    fn a_directory_becomes_another_by_its_difference() {
+        let tenant = TenantId::new("acme").expect("a tenant");
+        let id = Uuid::from_u128;
+        let deleted = |object| ConfigRecord::Deleted { tenant: tenant.clone(), object, at: Time(3) };
+        let destination = |number| ConfigRecord::Destination(Box::new(samples::destination(&tenant, id(number))));
+        let subscription = |number| ConfigRecord::Subscription(Box::new(samples::subscription(&tenant, id(number))));
+        let paused = ConfigRecord::PausedTenant { tenant: tenant.clone(), since: Time(5) };
+        let mut moved = samples::subscription(&tenant, id(3));
+        moved.version += 1;
+        let moved = ConfigRecord::Subscription(Box::new(moved));
+        let former = vec![destination(1), destination(2), subscription(1), subscription(3), paused];
+        let marks = [
+            deleted(ObjectId::Destination(DestinationId(id(1)))),
+            deleted(ObjectId::Subscription(SubscriptionId(id(1)))),
+            deleted(ObjectId::Destination(DestinationId(id(99)))),
+        ];
+        let later = [vec![destination(2), destination(4), moved.clone()], marks.to_vec()].concat();
+        let mut directory = Directory::load(former);
+        let writes = directory.difference(later.clone());
+        let expected = [
+            ConfigWrite::Put(destination(4)),
+            ConfigWrite::Put(moved),
+            ConfigWrite::Remove(destination(1).key()),
+            ConfigWrite::Remove(subscription(1).key()),
+            ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone())),
+            ConfigWrite::Put(marks[1].clone()),
+            ConfigWrite::Put(marks[0].clone()),
+        ];
+        assert_eq!(writes, expected, "and nothing of what was never known");
+        writes.into_iter().for_each(|write| directory.apply(write));
+        assert!(directory.difference(later.clone()).is_empty());
+        assert!(directory.records().eq(Directory::load(later).records()));
     }
 }

@@ -66,7 +66,7 @@ impl<T> Field<T> {
 }
 
 /// The members of one JSON object that have not been read yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fields {
     at: String,
     members: Map<String, Value>,

@@ -6,7 +6,8 @@
 //!
 //! - [`objects`] checks the bodies of configuration objects, every fault at once, and shows them without secrets;
 //! - [`views`] shows events, deliveries, attempts, dead letters and the operator's tables;
-//! - [`config_writer`] is the only writer of configuration, and keeps the [`directory`] that everything looks up;
+//! - [`config_writer`] is the only writer of configuration, and keeps the [`directory`] that everything looks up; what
+//!   other nodes write comes to it through [`config_store`];
 //! - [`verify`] asks destinations whether they want a subscription;
 //! - [`thread`] gives it all an executor, [`mod@run`] serves there; [`service`] is what the handlers share.
 //!
@@ -22,11 +23,13 @@ pub mod backup;
 pub mod body;
 pub mod call;
 pub mod client_address;
+pub mod config_store;
 pub mod config_writer;
 pub mod directory;
 pub mod disabled;
 mod dispatch;
 mod erasure;
+mod follow;
 pub mod head_tap;
 pub mod health;
 pub mod idempotency;

@@ -37,7 +37,7 @@ pub struct Fault {
 }
 
 /// The faults of one request, gathered so that all are told at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Faults {
     list: Vec<Fault>,
 }

@@ -7,6 +7,7 @@ use crate::runtime::{Listener, channel, sleep, task};
 use crate::shard;
 
 use super::disabled;
+use super::follow::follow;
 use super::server::Server;
 use super::service::{Phase, Service};
 
@@ -20,6 +21,7 @@ const READY_LOOK: Duration = Duration::from_millis(10);
 pub async fn run(api: Rc<Service>, shards: shard::Shards, listener: Listener, phases: channel::Receiver<Phase>) {
     let (stop, stopped) = channel::bounded::<()>(1);
     task::spawn(disabled::follow(Rc::clone(&api), shards));
+    task::spawn(follow(Rc::clone(&api)));
     task::spawn(become_ready(Rc::clone(&api)));
     let following = Rc::clone(&api);
     task::spawn(async move {

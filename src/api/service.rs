@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::deliver::Client;
 use crate::deliver::dns::Resolver;
 use crate::runtime::Clock;
-use crate::store::{ConfigRecord, Embedded, Queries};
+use crate::store::{ConfigRecord, Embedded, FeedNumber, Queries};
 use crate::types::ids::uuid_v7;
 use crate::types::{Slot, TenantId, Time};
 
@@ -52,6 +52,8 @@ pub struct Links {
     pub store: Embedded,
     /// All configuration as stored; the shards know it already.
     pub configuration: Vec<ConfigRecord>,
+    /// The number of the last change in it.
+    pub feed_number: FeedNumber,
     /// All shards.
     pub shards: Rc<dyn Shards>,
     /// The executor's client.
@@ -98,9 +100,10 @@ impl Service {
     #[must_use]
     pub fn start(settings: Settings, links: Links) -> Rc<Self> {
         let guard = settings.guard.clone();
-        let Links { store, configuration, shards, client, resolver, clock, seed } = links;
+        let Links { store, configuration, feed_number, shards, client, resolver, clock, seed } = links;
+        let stored = (configuration, feed_number);
         let service = Rc::new(Self {
-            writer: ConfigWriter::new(store.clone(), Rc::clone(&shards), configuration),
+            writer: ConfigWriter::new(Rc::new(store.clone()), Rc::clone(&shards), stored),
             verifier: Verifier::new(),
             backup: RefCell::default(),
             pulls: RefCell::new(PullRate::new(settings.pull)),

@@ -1,5 +1,6 @@
 //! The API as a whole: a real store in a directory of its own, a real client, and shards that take notes.
 
+mod cluster;
 mod ingest;
 mod objects;
 mod reads;
@@ -27,7 +28,7 @@ use crate::deliver::{Client, ClientSettings, Guard};
 use crate::engine::{CircuitReport, Command, CommandResult, JobQuestion, SettledItem, ShardReport, Standing};
 use crate::runtime::Clock;
 use crate::runtime::boot::run_local;
-use crate::store::{Embedded, EmbeddedSettings, Retention};
+use crate::store::{Embedded, EmbeddedSettings, FeedNumber, Retention};
 use crate::types::destination::RateLimit;
 use crate::types::{ConfigChange, DestinationId, Duration, Event, LaneName, Sequence, TenantId, Time};
 
@@ -152,6 +153,7 @@ impl Hub {
         let links = Links {
             store: store.clone(),
             configuration: store.load_configuration().expect("the store answers"),
+            feed_number: FeedNumber::default(),
             shards: Rc::clone(&notes) as Rc<dyn Shards>,
             client: Client::new(client),
             resolver,

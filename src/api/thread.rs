@@ -14,7 +14,7 @@ use crate::runtime::channel::{Receiver, Sender, bounded, reply};
 use crate::runtime::{Clock, ExecutorThread, Listener, sleep};
 use crate::shard::{HubError, Shards};
 use crate::source::kafka::LaneBoard;
-use crate::store::{ConfigRecord, Embedded};
+use crate::store::{ConfigRecord, Embedded, FeedNumber};
 
 /// Phases waiting to be entered: there are no more than that.
 const PHASES: usize = 4;
@@ -124,6 +124,7 @@ async fn begin(wiring: ServerWiring) -> Result<(SocketAddr, Listener, Rc<Service
     let links = Links {
         store: wiring.store,
         configuration: wiring.configuration,
+        feed_number: FeedNumber::default(),
         shards: Rc::new(ProcessShards::new(wiring.shards.clone(), wiring.lanes)),
         resolver: wiring.client.resolver.clone(),
         client: Client::new(wiring.client),

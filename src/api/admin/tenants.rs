@@ -11,7 +11,7 @@ use crate::api::erasure;
 use crate::api::problem::Problem;
 use crate::api::service::Service;
 use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite};
-use crate::types::{ConfigChange, TenantId};
+use crate::types::TenantId;
 
 /// Holds a tenant's deliveries; its events are still stored and matched.
 ///
@@ -19,8 +19,7 @@ use crate::types::{ConfigChange, TenantId};
 /// 503 when the store did not take it.
 pub async fn pause(api: &Service, call: &Call, tenant: &TenantId) -> Result<Answer, Problem> {
     let record = ConfigRecord::PausedTenant { tenant: tenant.clone(), since: call.now };
-    let told = ConfigChange::PauseTenant(tenant.clone());
-    api.writer.change(|_| Ok(Change::new(()).store(ConfigWrite::Put(record)).tell(told))).await?;
+    api.writer.change(|_| Ok(Change::new(()).store(ConfigWrite::Put(record.clone())))).await?;
     Ok(Answer::json(200, &json!({"tenant": tenant, "paused": true})))
 }
 
@@ -30,8 +29,7 @@ pub async fn pause(api: &Service, call: &Call, tenant: &TenantId) -> Result<Answ
 /// 503 when the store did not take it.
 pub async fn resume(api: &Service, tenant: &TenantId) -> Result<Answer, Problem> {
     let remove = ConfigWrite::Remove(ConfigKey::PausedTenant(tenant.clone()));
-    let told = ConfigChange::ResumeTenant(tenant.clone());
-    api.writer.change(|_| Ok(Change::new(()).store(remove).tell(told))).await?;
+    api.writer.change(|_| Ok(Change::new(()).store(remove.clone()))).await?;
     Ok(Answer::json(200, &json!({"tenant": tenant, "paused": false})))
 }
 

@@ -10,7 +10,7 @@ use crate::types::{Secret, limits};
 const TYPES: &str = "none, bearer, basic, api_key";
 
 /// What a body says about credentials. Parts that are absent keep what is stored of the same type.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum AuthChange {
     /// None.
     None,

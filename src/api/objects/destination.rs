@@ -18,7 +18,7 @@ const READ_ONLY: [&str; 4] = ["id", "created_at", "updated_at", "warnings"];
 const BUSES: [&str; 7] = ["kafka", "sqs", "s3", "eventbridge", "pubsub", "rabbitmq", "websocket"];
 
 /// What a body says about a destination.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DestinationChange {
     at: String,
     name: Field<String>,
@@ -39,14 +39,14 @@ pub struct DestinationChange {
     verification: Field<Verification>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RateChange {
     at: String,
     per_second: Field<u32>,
     burst: Field<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct CircuitChange {
     enabled: Field<bool>,
     threshold: Field<u32>,

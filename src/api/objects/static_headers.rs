@@ -9,7 +9,7 @@ use crate::types::destination::StaticHeader;
 use crate::types::{Secret, limits};
 
 /// One item of a body's `headers`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HeaderChange {
     at: String,
     name: String,

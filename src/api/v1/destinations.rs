@@ -87,7 +87,9 @@ pub async fn change(api: &Rc<Service>, call: &Call, id: DestinationId) -> Result
         .change(|directory| {
             let stored = stored(directory, &tenant, id)?;
             precondition::check(&call.headers, stored.version)?;
-            let changed = checked(change.change(Destination::clone(stored), rules, &mut faults), faults)?;
+            let mut faults = faults.clone();
+            let changed = change.clone().change(Destination::clone(stored), rules, &mut faults);
+            let changed = checked(changed, faults)?;
             let asked = if changed.url == stored.url { Vec::new() } else { asked_again(directory, &changed) };
             let writes = Change::new((changed.clone(), asked.clone())).put_destination(&changed);
             Ok(asked.iter().fold(writes, Change::put_subscription))
@@ -130,7 +132,7 @@ pub async fn rotate_secret(api: &Service, call: &Call, id: DestinationId) -> Res
             let stored = stored(directory, &tenant, id)?;
             precondition::check(&call.headers, stored.version)?;
             let changed = Destination {
-                secrets: rotated(&stored.secrets, secret, call.now, overlap),
+                secrets: rotated(&stored.secrets, secret.clone(), call.now, overlap),
                 updated_at: call.now,
                 version: stored.version + 1,
                 ..Destination::clone(stored)

@@ -72,7 +72,7 @@ pub async fn change(api: &Service, call: &Call, id: SourceId) -> Result<Answer, 
             let stored = stored(directory, &tenant, id)?;
             precondition::check(&call.headers, stored.version)?;
             let mut faults = Faults::default();
-            let change = SourceChange::read(fields, &mut faults);
+            let change = SourceChange::read(fields.clone(), &mut faults);
             let changed = change.apply(Source::clone(stored), api.rules(call.now), &mut faults);
             let changed = checked(changed, faults)?;
             check_slug(directory, &changed)?;

@@ -88,7 +88,7 @@ pub async fn change(api: &Rc<Service>, call: &Call, id: (Name, SubscriptionId)) 
             precondition::check(&call.headers, stored.version)?;
             let mut faults = Faults::default();
             let rules = api.rules(call.now);
-            let change = SubscriptionChange::read(fields, Some(stored), rules, &mut faults);
+            let change = SubscriptionChange::read(fields.clone(), Some(stored), rules, &mut faults);
             let mut changed = checked(change.apply(Subscription::clone(stored), rules, &mut faults), faults)?;
             let destination = target(directory, &changed, None)?;
             let moved = changed.destination_id != stored.destination_id;
