@@ -1,6 +1,5 @@
 //! Configuration on a real CQL server: one change after another, each whole, whoever crashes, is late or gets no answer.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
@@ -15,7 +14,8 @@ use streaming_hub::store::{
 use streaming_hub::types::{Slot, SubscriptionId, TenantId, Time, limits};
 use uuid::Uuid;
 
-use super::cassandra::{alone, kek, node_settings, own_cluster, shared};
+use super::cassandra::{kek, node_settings, own_cluster, shared};
+use super::proxy::{Cut, Proxy};
 use super::raw::Raw;
 
 /// What [`records_of`] a tenant hold that must not be read.
@@ -229,47 +229,48 @@ fn a_change_that_is_too_large_changes_nothing() {
     assert_eq!(node.load().len(), 6_000);
 }
 
-/// The server is stopped for longer than a request waits, while a node makes one change after another.
+/// Of two conditional writes the answer to one and the request of the other get lost: both changes are made, once.
 #[test]
-fn a_change_without_an_answer_is_made_once_or_not_at_all() {
-    let server = alone();
-    let cluster = own_cluster("config_unknown");
+fn a_change_whose_answer_or_request_got_lost_is_made_once() {
+    let _server = shared();
+    let proxy = Proxy::start();
+    let cluster = ClusterSettings { nodes: vec![proxy.address()], ..own_cluster("config_lost") };
     let mut follower = Node::of(&cluster, "follower");
     let mut node = Node::of(&cluster, "unsure");
-    let (stop, stopped) = flume::bounded::<()>(1);
-    let writing = std::thread::spawn(move || {
-        let (mut made, mut unsure, mut since) = (Vec::new(), BTreeSet::new(), 0);
-        while stopped.try_recv().is_err() {
-            since += 1;
-            match node.configure(&put_all(&[paused("acme", since)])) {
-                Ok(_) => made.push(since),
-                Err(ConfigureError::Store(_)) => drop(unsure.insert(since)),
-                // The one before was made after all.
-                Err(error) => assert!(matches!(error, ConfigureError::Outrun), "{error}"),
-            }
-            // Without an answer it goes on from what it knew, and is outrun by what it made without knowing.
-            if let Ok((_, head)) = block_on(node.store.load_configuration()) {
-                node.head = head;
-            }
-        }
-        (made, unsure)
-    });
-    for _ in 0..2 {
-        let frozen = server.freeze();
-        std::thread::sleep(limits::CQL_REQUEST_TIMEOUT.to_std() + Duration::from_secs(2));
-        drop(frozen);
-        std::thread::sleep(Duration::from_secs(2));
+    // Only an answer to a conditional write says that it was applied, and its request is the first with the change.
+    for (name, cut) in [("answer", Cut::Answer(b"[applied]")), ("request", Cut::Request(b"request"))] {
+        proxy.lose(cut);
+        node.configure(&put_all(&[paused(name, 1)])).expect("it finds out");
+        assert!(proxy.has_lost(), "{cut:?}");
     }
-    stop.send(()).expect("it waits for that");
-    let (made, unsure) = writing.join().expect("no change was outrun by another's");
-    let came = follower.follow();
-    let found: Vec<u64> = came.iter().map(since_of).collect();
-    assert!(found.is_sorted_by(|one, next| one < next), "each at most once: {found:?}");
-    assert!(made.iter().all(|since| found.contains(since)), "what was answered is there");
-    assert!(found.iter().all(|since| made.contains(since) || unsure.contains(since)));
+    assert_eq!(node.head, FeedNumber(2));
+    assert_eq!(follower.follow(), put_all(&[paused("answer", 1), paused("request", 1)]));
 }
 
-fn since_of(write: &ConfigWrite) -> u64 {
-    let ConfigWrite::Put(ConfigRecord::PausedTenant { since, .. }) = write else { panic!("{write:?}") };
-    since.0
+/// Nothing comes back any more: the change is made or not, and the next look tells.
+#[test]
+fn a_change_of_unknown_fate_is_found_by_the_next_look() {
+    let _server = shared();
+    let proxy = Proxy::start();
+    let cluster = ClusterSettings { nodes: vec![proxy.address()], ..own_cluster("config_unknown") };
+    let mut node = Node::of(&cluster, "unsure");
+    node.configure(&put_all(&[paused("acme", 1)])).expect("nobody else writes");
+    proxy.lose(Cut::AnswerAndAll(b"[applied]"));
+    let unknown = node.configure(&put_all(&[paused("acme", 2)]));
+    assert!(matches!(unknown, Err(ConfigureError::Store(_))), "{unknown:?}");
+    proxy.mend();
+    assert_eq!(patiently(&mut node), put_all(&[paused("acme", 2)]), "it was made");
+    node.configure(&put_all(&[paused("acme", 3)])).expect("it goes on from there");
+    assert_eq!(node.load(), [paused("acme", 3)]);
+}
+
+/// What came, once the connection has been made anew.
+fn patiently(node: &mut Node) -> Vec<ConfigWrite> {
+    for _ in 0..100 {
+        if block_on(node.store.follow(node.head)).is_ok() {
+            return node.follow();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the server is there again");
 }

@@ -9,6 +9,7 @@ mod conformance;
 mod migration;
 mod outage;
 mod ownership;
+mod proxy;
 mod raw;
 
 /// Counts the slots that were given out: tests share a keyspace and never a slot.

@@ -15,9 +15,9 @@
 //! - *A writer dies between its change and the rows.* The change stands: whoever reads the head has it whole. The next
 //!   writer completes it; loaders and followers take the last change from the head itself and wait for nobody.
 //! - *An answer gets lost.* The token tells: the head, or the entry of that number, has the writer's own or another's.
-//!   While the head is still n, the same write is sent again with the same token; a server that carries out the first
-//!   one late can then only make the same change. Where even the look fails, the fate is unknown and said to be; the
-//!   writer's next look at the feed shows it.
+//!   Until that is known the same write is sent again with the same token; a server that carries out an earlier one late
+//!   can then only make the same change. After some tries the fate is unknown and said to be; the writer's next look at
+//!   the feed shows it.
 //! - *Two writers at once.* One of them meets a number that is not the one it decided on, and is told
 //!   ([`ConfigureError::Outrun`]); nothing of its change is anywhere.
 //! - *A late write.* A request of a former change that arrives after those of later ones carries a smaller timestamp: it
@@ -133,6 +133,8 @@ pub(super) async fn configure(
 async fn decide(session: &Session, made: &Entry, head: FeedNumber) -> Result<(), ConfigureError> {
     let values =
         [Value::long(made.number.0), Value::Uuid(made.token), Value::Blob(made.change.clone()), Value::long(head.0)];
+    let mut unknown =
+        StoreError::from(Failure::Unavailable("a conditional write was neither made nor refused".to_owned()));
     for _ in 0..limits::CQL_CHANGE_TRIES {
         match session.condition(Query::ChangeConfig, &values).await {
             Ok(true) => return Ok(()),
@@ -140,13 +142,15 @@ async fn decide(session: &Session, made: &Entry, head: FeedNumber) -> Result<(),
             Ok(false) | Err(Failure::Unavailable(_)) => {}
             Err(rejected @ Failure::Rejected(_)) => return Err(StoreError::from(rejected).into()),
         }
-        match token_of(session, made.number).await? {
-            Some(token) if token == made.token => return Ok(()),
-            Some(_) => return Err(ConfigureError::Outrun),
-            None => {}
+        match token_of(session, made.number).await {
+            Ok(Some(token)) if token == made.token => return Ok(()),
+            Ok(Some(_)) => return Err(ConfigureError::Outrun),
+            Ok(None) => {}
+            Err(error) => unknown = error,
         }
+        tokio::time::sleep(limits::CQL_CHANGE_PAUSE.to_std()).await;
     }
-    Err(StoreError::from(Failure::Unavailable("no answer to a conditional write".to_owned())).into())
+    Err(unknown.into())
 }
 
 /// Whose the change of this number is; none when it was not made.

@@ -29,6 +29,8 @@ pub const CQL_FEED_CHUNK: u64 = 64;
 pub const CQL_FEED_KEPT: Duration = Duration::from_hours(24);
 /// Tries to make a change whose fate is unknown before that is said: each may wait for an answer twice.
 pub const CQL_CHANGE_TRIES: u32 = 3;
+/// Between two of them: a broken connection is made anew within that.
+pub const CQL_CHANGE_PAUSE: Duration = Duration::from_millis(500);
 /// How often a node of a cluster looks for changes of the configuration: they are in force everywhere within a second.
 pub const CONFIG_FOLLOW: Duration = Duration::from_millis(250);
 /// Times that a change is decided anew because another node's came first.
