@@ -135,7 +135,7 @@ impl Directory {
             }
             match &record {
                 ConfigRecord::Deleted { object: ObjectId::Subscription(_), .. } => {
-                    marks[0].push(ConfigWrite::Put(record))
+                    marks[0].push(ConfigWrite::Put(record));
                 }
                 ConfigRecord::Deleted { tenant, object: ObjectId::Destination(id), .. } => {
                     if self.destination(tenant, *id).is_some() {
