@@ -43,6 +43,7 @@ impl From<Retention> for Lifetimes {
 
 impl Lifetimes {
     /// Of what is kept as long as events, in seconds.
+    #[cfg(feature = "serve")]
     pub(super) const fn events(&self) -> i32 {
         self.events
     }
