@@ -46,6 +46,7 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
         keyspace: cluster.keyspace.clone(),
         login: cluster.login.clone(),
         datacenter: cluster.datacenter.clone(),
+        authority: cluster.authority.clone(),
     };
     let options = MigrateOptions {
         factor: arguments.replication_factor,

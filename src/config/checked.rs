@@ -114,7 +114,8 @@ impl Reader {
         let keyspace = self.value("store.scylla_keyspace", value::keyspace);
         let datacenter = self.optional("store.scylla_datacenter", value::name);
         let login = self.login();
-        let scylla = nodes.map(|nodes| ScyllaConfig { nodes, keyspace, datacenter, login });
+        let authority = self.optional("store.scylla_ca_file", readable_file);
+        let scylla = nodes.map(|nodes| ScyllaConfig { nodes, keyspace, datacenter, login, authority });
         StoreConfig { kind, data_dir: self.value("store.data_dir", path), scylla }
     }
 

@@ -179,6 +179,8 @@ pub struct ScyllaConfig {
     pub datacenter: Option<String>,
     /// User and password, where the cluster wants one.
     pub login: Option<(String, Secret)>,
+    /// A PEM file of the nodes' authority; absent: no TLS.
+    pub authority: Option<PathBuf>,
 }
 
 /// Attempts, poison, auto-disable, secrets.

@@ -105,6 +105,7 @@ pub const SETTINGS: &[Setting] = &[
     unset("store.scylla_nodes", "STREAMING_HUB_SCYLLA_NODES", "`host:port` list of nodes of the cluster; needed with `store.kind = scylla` and for `migrate`"),
     set("store.scylla_keyspace", "STREAMING_HUB_SCYLLA_KEYSPACE", "streaming_hub", "the hub's keyspace: lower-case letters, digits and `_`, beginning with a letter"),
     unset("store.scylla_datacenter", "STREAMING_HUB_SCYLLA_DATACENTER", "datacenter whose nodes are asked; unset: all nodes are"),
+    unset("store.scylla_ca_file", "STREAMING_HUB_SCYLLA_CA_FILE", "PEM file of the authority of the cluster's certificates: then TLS, and no other authority is trusted; names are not compared; unset: plain text"),
     unset("store.scylla_username", "STREAMING_HUB_SCYLLA_USERNAME", "user of the cluster"),
     secret("store.scylla_password", "STREAMING_HUB_SCYLLA_PASSWORD", "its password"),
 

@@ -54,9 +54,7 @@ pub struct Frozen {
 impl Alone {
     /// Stops its process where it stands.
     pub fn freeze(&self) -> Frozen {
-        let directory = std::env::var_os("REAL_DIR")
-            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real"), PathBuf::from);
-        let text = std::fs::read_to_string(directory.join("cassandra-1.pid")).expect("`servers up` writes it");
+        let text = std::fs::read_to_string(directory().join("cassandra-1.pid")).expect("`servers up` writes it");
         let process = text.trim().parse().ok().and_then(Pid::from_raw).expect("a process's number");
         kill_process(process, Signal::STOP).expect("the server runs");
         Frozen { process }
@@ -91,6 +89,12 @@ fn make(settings: &ClusterSettings) {
     migrate(settings, &options, Time(1)).expect("a keyspace for this run");
 }
 
+/// Where `tests/real/servers` keeps everything.
+pub fn directory() -> PathBuf {
+    let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real");
+    std::env::var_os("REAL_DIR").map_or_else(default, PathBuf::from)
+}
+
 /// The key-encryption key of all clusters of these tests.
 pub fn kek() -> Kek {
     Kek::new([7; 32])
@@ -115,6 +119,7 @@ pub fn unmigrated(keyspace: &str) -> ClusterSettings {
         keyspace: keyspace.to_owned(),
         login: Some((USER.to_owned(), Secret::new(USER.as_bytes().to_vec()))),
         datacenter: Some("datacenter1".to_owned()),
+        authority: None,
     }
 }
 

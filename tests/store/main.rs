@@ -11,6 +11,7 @@ mod outage;
 mod ownership;
 mod proxy;
 mod raw;
+mod tls;
 
 /// Counts the slots that were given out: tests share a keyspace and never a slot.
 static SLOTS: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);

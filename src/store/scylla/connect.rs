@@ -1,7 +1,13 @@
 //! How a cluster is reached, and what is said when it is not.
 
+use std::path::{Path, PathBuf};
+
+use openssl::error::ErrorStack;
+use openssl::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVersion};
+use openssl::x509::X509;
+use openssl::x509::store::X509StoreBuilder;
 use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session as Driver;
+use scylla::client::session::{OpenSsl010Config, Session as Driver, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError, NewSessionError,
@@ -26,6 +32,8 @@ pub struct ClusterSettings {
     pub login: Option<(String, Secret)>,
     /// Only nodes of this datacenter are asked; absent: all.
     pub datacenter: Option<String>,
+    /// A PEM file of the authorities whose certificates its nodes have: then TLS, else plain text. Names are not compared.
+    pub authority: Option<PathBuf>,
 }
 
 /// Why a cluster can't be used.
@@ -45,6 +53,14 @@ pub enum ClusterError {
         /// As set.
         username: String,
         /// What the server said.
+        reason: String,
+    },
+    /// The authority's file is none.
+    #[error("store.scylla_ca_file = {path:?}: must be a file with certificates in PEM: {reason}")]
+    Authority {
+        /// As set.
+        path: PathBuf,
+        /// Why it is not.
         reason: String,
     },
     /// There is no such keyspace.
@@ -146,12 +162,38 @@ pub(super) async fn connect(settings: &ClusterSettings) -> Result<Driver, Cluste
         .default_execution_profile_handle(profile.into_handle())
         .keyspaces_to_fetch([&settings.keyspace])
         .connection_timeout(limits::CQL_CONNECT_TIMEOUT.to_std());
+    if let Some(path) = &settings.authority {
+        builder = builder.tls_context(Some(trusting(path)?));
+    }
     if let Some((username, password)) = &settings.login {
         builder = builder.user(username, String::from_utf8_lossy(password.expose()));
     }
     let driver = builder.build().await.map_err(|error| refused(settings, &error))?;
     check_datacenter(settings, &driver)?;
     Ok(driver)
+}
+
+/// TLS 1.2 or later with certificates of the authorities in `path`, and of no others: the public ones may give one to
+/// anybody, and the driver does not compare names.
+fn trusting(path: &Path) -> Result<TlsContext, ClusterError> {
+    let refused = |reason: String| ClusterError::Authority { path: path.to_owned(), reason };
+    let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+    let certificates = X509::stack_from_pem(&pem).map_err(|error| refused(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(refused("it has none".to_owned()));
+    }
+    let context = || -> Result<SslConnectorBuilder, ErrorStack> {
+        let mut store = X509StoreBuilder::new()?;
+        for certificate in certificates {
+            store.add_cert(certificate)?;
+        }
+        let mut context = SslConnector::builder(SslMethod::tls_client())?;
+        context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+        context.set_cert_store(store.build());
+        Ok(context)
+    };
+    let context = context().map_err(|error| refused(error.to_string()))?;
+    Ok(OpenSsl010Config::new(context).into())
 }
 
 /// Uses the keyspace of the settings from now on.
