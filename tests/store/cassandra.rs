@@ -72,21 +72,10 @@ pub fn cluster() -> ClusterSettings {
     static MIGRATED: OnceLock<()> = OnceLock::new();
     let settings = unmigrated(&format!("hub_test_{}", std::process::id()));
     MIGRATED.get_or_init(|| {
-        make(&settings);
+        let options = MigrateOptions { factor: Some(1), slots: None, kek: Some(kek()) };
+        migrate(&settings, &options, Time(1)).expect("a keyspace for this run");
     });
     settings
-}
-
-/// A keyspace of a test's own, where nobody else changes the configuration.
-pub fn own_cluster(name: &str) -> ClusterSettings {
-    let settings = unmigrated(&format!("hub_{name}_{}", std::process::id()));
-    make(&settings);
-    settings
-}
-
-fn make(settings: &ClusterSettings) {
-    let options = MigrateOptions { factor: Some(1), slots: None, kek: Some(kek()) };
-    migrate(settings, &options, Time(1)).expect("a keyspace for this run");
 }
 
 /// Where `tests/real/servers` keeps everything.

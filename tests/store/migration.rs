@@ -1,11 +1,12 @@
 //! `migrate` against a real server, by the real binary: what it does, and what it says when it can't.
 
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use streaming_hub::store::scylla::{ClusterError, ClusterSettings};
-use streaming_hub::store::{Kek, Scylla, ScyllaSettings};
+use streaming_hub::store::{FeedNumber, Kek, Scylla, ScyllaSettings};
 
-use super::cassandra::{NODE, USER, node_settings, shared, unmigrated};
+use super::cassandra::{NODE, USER, cluster, node_settings, shared, unmigrated};
 
 /// Base64 of [`super::cassandra::kek`].
 const KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
@@ -49,31 +50,27 @@ fn it_makes_the_keyspace_once_and_then_has_nothing_to_do() {
     let (code, told, errors) = migrate(&arguments[..2]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
     assert!(told.contains("was there") && told.contains("version 1, nothing to do"), "{told}");
-    assert!(connect(unmigrated(&name)).is_ok());
+    let store = connect(unmigrated(&name)).expect("it is prepared");
+    let (records, number) = futures_lite::future::block_on(store.load_configuration()).expect("it is there");
+    assert!(records.is_empty() && number == FeedNumber(0), "nothing was ever changed");
 }
 
 #[test]
 fn a_deployment_keeps_its_slots_and_its_key() {
     let _server = shared();
-    let name = keyspace("deployed");
-    let arguments = ["--store.scylla_keyspace", &name, "--replication-factor", "1", "--slots", "16"];
-    let (code, _, errors) = migrate_on((NODE, USER), None, &arguments);
-    assert_eq!(code, Some(1));
-    assert!(errors.contains("security.kek_source: must be set"), "{errors}");
-    let (code, told, errors) = migrate(&arguments);
-    assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(told.contains("16 slots") && told.contains("kafka.brokers is not set"), "{told}");
-    let deployment = connect(unmigrated(&name)).expect("it is prepared").deployment();
-    assert!(told.contains(&deployment.id.to_string()) && deployment.slots == 16, "{told}");
-    let (code, again, _) = migrate(&arguments[..2]);
+    let arguments = deployed();
+    let name = arguments[1];
+    let deployment = connect(unmigrated(name)).expect("it is prepared").deployment();
+    assert_eq!(deployment.slots, 16);
+    let (code, again, _) = migrate(&arguments);
     assert!(code == Some(0) && again.contains(&deployment.id.to_string()), "{again}");
-    let (code, _, errors) = migrate(&["--store.scylla_keyspace", &name, "--slots", "32"]);
+    let (code, _, errors) = migrate(&["--store.scylla_keyspace", name, "--slots", "32"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("--slots 32") && errors.contains("made with 16 slots"), "{errors}");
-    let (code, _, errors) = migrate_on((NODE, USER), Some(OTHER_KEY), &arguments[..2]);
+    let (code, _, errors) = migrate_on((NODE, USER), Some(OTHER_KEY), &arguments);
     assert_eq!(code, Some(1));
     assert!(errors.contains("security.kek_source: the key-encryption key must be"), "{errors}");
-    let with = |kek| Scylla::connect(ScyllaSettings { kek, ..node_settings(unmigrated(&name), "other") });
+    let with = |kek| Scylla::connect(ScyllaSettings { kek, ..node_settings(unmigrated(name), "other") });
     assert!(matches!(with(Some(Kek::new([8; 32]))).err(), Some(ClusterError::OtherKey(_))));
     assert!(matches!(with(None).err(), Some(ClusterError::KeyMissing)));
 }
@@ -109,28 +106,41 @@ fn a_store_is_not_opened_on_a_keyspace_that_is_not_prepared() {
     assert!(foreign.to_string().contains("run `streaming-hub migrate`"), "{foreign}");
 }
 
+/// The deployment of this run has 16 slots, the keyspace that all other tests use has 256.
 #[test]
 fn it_makes_the_slot_topic_once_and_refuses_another() {
     let _server = shared();
-    let name = keyspace("topic");
     let topic = format!("hub.slots.{}", std::process::id());
     let kafka = ["--kafka.brokers", "127.0.0.1:19092", "--kafka.slot_topic", &topic, "--topic-replication", "1"];
-    let arguments = ["--store.scylla_keyspace", &name, "--replication-factor", "1", "--slots", "8"];
-    let all = [arguments.as_slice(), &kafka].concat();
+    let all = [deployed().as_slice(), &kafka].concat();
     let (code, told, errors) = migrate(&all);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(told.contains(&format!("slot topic {topic}: made, 8 partitions, copies: 1")), "{told}");
+    assert!(told.contains(&format!("slot topic {topic}: made, 16 partitions, copies: 1")), "{told}");
     let (code, told, errors) = migrate(&all);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    assert!(told.contains(&format!("slot topic {topic}: was there, with 8 partitions")), "{told}");
-    let other = ["--store.scylla_keyspace", &keyspace("topic2"), "--replication-factor", "1", "--slots", "16"];
-    let (code, _, errors) = migrate(&[other.as_slice(), &kafka].concat());
+    assert!(told.contains(&format!("slot topic {topic}: was there, with 16 partitions")), "{told}");
+    let (code, _, errors) = migrate(&[["--store.scylla_keyspace", &cluster().keyspace].as_slice(), &kafka].concat());
     assert_eq!(code, Some(1));
     assert!(errors.contains(&format!("kafka.slot_topic = {topic:?}")), "{errors}");
-    assert!(errors.contains("8 partitions and must have 16"), "{errors}");
+    assert!(errors.contains("16 partitions and must have 256"), "{errors}");
     let fresh = format!("{topic}.more");
-    let more = [arguments.as_slice(), &kafka[..2], &["--kafka.slot_topic", &fresh]].concat();
-    let (code, _, errors) = migrate(&more);
+    let (code, _, errors) = migrate(&[deployed().as_slice(), &kafka[..2], &["--kafka.slot_topic", &fresh]].concat());
     assert_eq!(code, Some(1));
     assert!(errors.contains("--topic-replication 3") && errors.contains("eplication"), "{errors}");
+}
+
+/// What names a keyspace with 16 slots that is there.
+fn deployed() -> [&'static str; 2] {
+    static NAME: OnceLock<String> = OnceLock::new();
+    let name = NAME.get_or_init(|| {
+        let name = keyspace("deployed");
+        let arguments = ["--store.scylla_keyspace", &name, "--replication-factor", "1", "--slots", "16"];
+        let (code, _, errors) = migrate_on((NODE, USER), None, &arguments);
+        assert!(code == Some(1) && errors.contains("security.kek_source: must be set"), "{errors}");
+        let (code, told, errors) = migrate(&arguments);
+        assert_eq!((code, errors.as_str()), (Some(0), ""));
+        assert!(told.contains("16 slots") && told.contains("kafka.brokers is not set"), "{told}");
+        name
+    });
+    ["--store.scylla_keyspace", name]
 }
