@@ -171,7 +171,7 @@ fn a_change_whose_writer_died_after_it_is_whole_for_all() {
     assert_eq!((rows(), entries()), (1, 0), "nothing is derived from it yet");
     let starting = Node::of(&cluster, "starting");
     assert_eq!(starting.head, node.head.next());
-    assert_eq!(starting.load_of(&["half", "moved"]), [moved.clone()]);
+    assert_eq!(starting.load_of(&["half", "moved"]), std::slice::from_ref(&moved));
     let late = node.configure(&put_all(&[paused("half-next", 1)]));
     assert!(matches!(late, Err(ConfigureError::Outrun)), "{late:?}");
     assert_eq!(node.follow(), [ConfigWrite::Remove(key), ConfigWrite::Put(moved.clone())]);
