@@ -325,7 +325,7 @@ pub struct Dispatch {
 }
 
 /// A command of the API for a shard.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A pending job is due now; an ended one gets a new run under this id.
     Retry {

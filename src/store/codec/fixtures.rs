@@ -1,14 +1,20 @@
 //! Records as format 1 wrote them. They must decode for as long as format 1 is read; a changed line here is a
 //! changed format and needs a new version beside the old one.
 
+use uuid::Uuid;
+
 use super::job::AttemptRow;
-use super::{dead_letter, destination, event, hub, ids, job, key, lane, quarantine, samples, slot};
-use crate::engine::QuarantineRecord;
+use super::{
+    command_result, dead_letter, destination, event, hub, ids, job, key, lane, quarantine, samples, slot, slot_record,
+};
 use crate::engine::rows::{CircuitRecord, DestinationRecord, SlotRecord};
-use crate::types::{Duration, End, EndReason, ErrorKind, JobKey, JobRecord, Sequence, Slot, TenantId, Time};
+use crate::engine::{Command, CommandResult, QuarantineRecord};
+use crate::types::{
+    Duration, End, EndReason, ErrorKind, JobKey, JobRecord, RunId, Sequence, Slot, TenantId, Time, Trigger,
+};
 
 /// One record of each kind, by name, in hexadecimal.
-const FORMAT_1: [(&str, &str); 12] = [
+const FORMAT_1: [(&str, &str); 15] = [
     ("log key", "000361636d650000000000000000070100010100000002"),
     ("due key", "0003000000000000000900000000000000070001"),
     (
@@ -45,9 +51,17 @@ const FORMAT_1: [(&str, &str); 12] = [
          7b2261223a317d00000000000000000000000000000001000000000000000000000000000000020000000000000000000000\
          00000000000001080800000001f403010d011306",
     ),
+    (
+        "event's slot record",
+        "010101018bcfe5680770008000000000000007d8b6f9c0c1c482030d6c6f616e2e617070726f766564011269641f311e736f\
+         757263651f6c6f616e731e00000000001e6b61666b612f6c657269616e2e73747265616d696e672e6c6f616e732f33000007\
+         7b2261223a317d",
+    ),
+    ("command's slot record", "010200000000000000000000000000000008010307010000000000000000000000000000000901"),
+    ("command result", "010101030701"),
 ];
 
-fn written() -> [(&'static str, Vec<u8>); 12] {
+fn written() -> [(&'static str, Vec<u8>); 15] {
     let with = |put: &dyn Fn(&mut Vec<u8>)| {
         let mut out = Vec::new();
         put(&mut out);
@@ -69,6 +83,9 @@ fn written() -> [(&'static str, Vec<u8>); 12] {
         ("lane", with(&|out| lane::encode(300, out))),
         ("quarantine", with(&|out| quarantine::encode(&quarantine_record(), out))),
         ("dead letter", with(&|out| dead_letter::encode(&event, &dead_job(), out))),
+        ("event's slot record", with(&|out| slot_record::encode_event(&event, out))),
+        ("command's slot record", with(&|out| slot_record::encode_command(Uuid::from_u128(8), &retry(), out))),
+        ("command result", with(&|out| command_result::encode(CommandResult::Done(Some(place())), out))),
     ]
 }
 
@@ -105,6 +122,10 @@ fn quarantine_record() -> QuarantineRecord {
     }
 }
 
+fn retry() -> Command {
+    Command::Retry { tenant: tenant(), key: place(), run: RunId(Uuid::from_u128(9)), trigger: Trigger::Manual }
+}
+
 fn dead_job() -> JobRecord {
     JobRecord { end: Some((End::DeadLettered(EndReason::Gone), Time(6))), ..samples::plain_job(place()) }
 }
@@ -137,6 +158,12 @@ fn old_records_decode() {
     assert_eq!(destination::decode(&bytes_of("destination")), Ok(destination_record()));
     assert_eq!(lane::decode(&bytes_of("lane")), Ok(300));
     assert_eq!(quarantine::decode(&bytes_of("quarantine")), Ok(quarantine_record()));
+    let record = slot_record::decode(&tenant(), Sequence(7), &bytes_of("event's slot record"));
+    assert_eq!(record, Ok(slot_record::Inbound::Event(event.clone())));
+    let record = slot_record::decode(&tenant(), Sequence(9), &bytes_of("command's slot record"));
+    assert_eq!(record, Ok(slot_record::Inbound::Command { id: Uuid::from_u128(8), command: retry() }));
+    let result = command_result::decode(&bytes_of("command result"));
+    assert_eq!(result, Ok(CommandResult::Done(Some(place()))));
     let letter = dead_letter::DeadLetter { event, job: dead_job() };
     assert_eq!(dead_letter::decode(&tenant(), place(), &bytes_of("dead letter")), Ok(letter));
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use super::CodecError;
 use super::wire::{Reader, put_blob, put_headers, put_option, put_text, put_time, put_uuid, put_varint};
 use crate::types::{
-    AttemptId, AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, Duration, End, EndReason, ErrorKind, RunId,
-    SubscriptionId, Time, Trigger,
+    AttemptId, AttemptOutcome, AttemptRecord, ClaimRecord, DestinationId, Duration, End, EndReason, ErrorKind, JobKey,
+    RunId, Sequence, Slot, SubscriptionId, Time, Trigger,
 };
 
 const KIND: &str = "attempt";
@@ -168,6 +168,25 @@ pub fn decode_run(bytes: &[u8]) -> Result<RunRow, CodecError> {
     };
     reader.finish()?;
     Ok(row)
+}
+
+/// Appends where a job stands in the log, as part of another record.
+pub fn put_job_key(out: &mut Vec<u8>, key: JobKey) {
+    put_varint(out, u64::from(key.slot.0));
+    put_varint(out, key.sequence.0);
+    put_varint(out, u64::from(key.ordinal));
+}
+
+/// Reads what [`put_job_key`] wrote.
+///
+/// # Errors
+/// [`CodecError`] when the bytes are no such place.
+pub fn read_job_key(reader: &mut Reader<'_>) -> Result<JobKey, CodecError> {
+    Ok(JobKey {
+        slot: Slot(reader.number("slot")?),
+        sequence: Sequence(reader.varint()?),
+        ordinal: reader.number("ordinal")?,
+    })
 }
 
 /// Appends a claim, as part of another record.

@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod change;
+pub mod command_result;
 pub mod configuration;
 pub mod dead_letter;
 pub mod deployment;
@@ -24,6 +25,7 @@ pub mod overflow;
 pub mod producer_dlq;
 pub mod quarantine;
 pub mod slot;
+pub mod slot_record;
 pub mod wire;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use uuid::Uuid;
 pub use super::plain::*;
 
 use super::job::RunRow;
-use crate::engine::QuarantineRecord;
 use crate::engine::rows::{CircuitRecord, DestinationRecord, NewJob};
+use crate::engine::{Command, CommandResult, QuarantineRecord};
 use crate::types::{
     AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, DestinationId, Duration, End, EndReason,
     ErrorKind, Event, HttpRequest, JobKey, JobRecord, LaneName, ProducerDeadLetter, RunId, Sequence, Slot, SourceId,
@@ -151,6 +151,31 @@ pub fn run() -> impl Strategy<Value = RunRow> {
             created_at,
         }
     })
+}
+
+pub fn command(tenant: &TenantId) -> impl Strategy<Value = Command> + use<> {
+    let (retried, reset, cleared) = (tenant.clone(), tenant.clone(), tenant.clone());
+    prop_oneof![
+        (job_key(), uuid(), trigger()).prop_map(move |(key, run, trigger)| Command::Retry {
+            tenant: retried.clone(),
+            key,
+            run: RunId(run),
+            trigger
+        }),
+        uuid().prop_map(move |id| Command::ResetCircuit(reset.clone(), DestinationId(id))),
+        uuid().prop_map(move |id| Command::ClearFailures(cleared.clone(), DestinationId(id))),
+    ]
+}
+
+pub fn command_result() -> impl Strategy<Value = CommandResult> {
+    prop_oneof![
+        proptest::option::of(job_key()).prop_map(CommandResult::Done),
+        Just(CommandResult::NotFound),
+        Just(CommandResult::SubscriptionDeleted),
+        Just(CommandResult::TooManyRuns),
+        Just(CommandResult::Expired),
+        Just(CommandResult::Busy),
+    ]
 }
 
 fn outcome() -> impl Strategy<Value = AttemptOutcome> {
