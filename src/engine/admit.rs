@@ -10,6 +10,7 @@ use super::arena::Handle;
 use super::dedup::{Look, bucket_minute, dedup_key, tenant_mask};
 use super::job::HeldEvent;
 use super::matching::Matching;
+use super::parked::Parked;
 use super::pipeline::Effect;
 use super::rows::{NewJob, Row};
 use super::shard::Shard;
@@ -51,18 +52,10 @@ impl Shard {
             self.refuse(&arrival);
             return;
         }
-        let slot = self.tenants[tenant].slot;
-        let in_line = !self.tenants[tenant].parked.is_empty();
-        if in_line || self.slots[&slot].phase == SlotPhase::Loading || !self.holds_lease(now) {
-            self.park(tenant, arrival);
-            if !in_line {
-                self.slot(slot).parked.push_back(tenant);
-            }
-            return;
-        }
+        let Some(Parked::Arrival(arrival)) = self.stand_in_line(tenant, Parked::Arrival(arrival), now) else { return };
         let mut work = self.tenants[tenant].allowance.take(now);
         if let Err((arrival, wait)) = self.admit(tenant, arrival, &mut work, now) {
-            self.park(tenant, arrival);
+            self.park(tenant, Parked::Arrival(arrival));
             self.wait(tenant, wait, now);
         }
         self.tenants[tenant].allowance.put_back(work);
@@ -95,7 +88,7 @@ impl Shard {
         handle
     }
 
-    /// Tries the parked arrivals of a slot again, tenant by tenant.
+    /// Tries what is parked in a slot again, tenant by tenant.
     pub(super) fn unpark(&mut self, slot: Slot, now: Time) {
         if self.slot(slot).phase == SlotPhase::Loading || !self.holds_lease(now) {
             return;
@@ -107,7 +100,7 @@ impl Shard {
         self.resume_lanes();
     }
 
-    /// Admits a tenant's parked arrivals in order, as far as it goes.
+    /// Takes in what a tenant has parked, in order, as far as it goes.
     pub(super) fn admit_parked(&mut self, tenant: Handle<Tenant>, now: Time) {
         let Some(state) = self.tenants.get_mut(tenant) else { return };
         let mut work = state.allowance.take(now);
@@ -117,27 +110,26 @@ impl Shard {
 
     /// The same, with this much work on filters. Says whether an arrival is left that waits for more of that.
     pub(super) fn admit_parked_within(&mut self, tenant: Handle<Tenant>, work: &mut Work, now: Time) -> bool {
-        while let Some(arrival) = self.unpark_one(tenant) {
-            if let Err((arrival, wait)) = self.admit(tenant, arrival, work, now) {
-                self.park_front(tenant, arrival);
+        while let Some(parked) = self.unpark_one(tenant) {
+            let tried = match parked {
+                Parked::Arrival(arrival) => self.admit(tenant, arrival, work, now),
+                Parked::Command(errand) if self.holds_lease(now) => {
+                    self.carry_out(errand, now);
+                    continue;
+                }
+                Parked::Command(errand) => {
+                    self.park_front(tenant, Parked::Command(errand));
+                    self.wait(tenant, Wait::Room, now);
+                    return false;
+                }
+            };
+            if let Err((arrival, wait)) = tried {
+                self.park_front(tenant, Parked::Arrival(arrival));
                 self.wait(tenant, wait, now);
                 return matches!(wait, Wait::Decision);
             }
         }
         false
-    }
-
-    /// Answers the requests that still wait: the shard is draining, nothing of them was stored.
-    pub(super) fn refuse_parked_requests(&mut self) {
-        let tenants: Vec<Handle<Tenant>> = self.tenants.iter().map(|(handle, _)| handle).collect();
-        for tenant in tenants {
-            self.tenants[tenant].decisions = None;
-            while let Some(arrival) = self.unpark_one(tenant) {
-                if matches!(arrival.ticket, Ticket::Request(_)) {
-                    self.refuse(&arrival);
-                }
-            }
-        }
     }
 
     /// The ids handed to the last batch are written.
@@ -148,40 +140,10 @@ impl Shard {
         }
     }
 
-    fn refuse(&mut self, arrival: &Arrival) {
+    pub(super) fn refuse(&mut self, arrival: &Arrival) {
         self.counters.arrivals_refused += 1;
         let items = vec![SettledItem::Overloaded; arrival.events.len()];
         self.answer(Settled { ticket: arrival.ticket, items });
-    }
-
-    fn park(&mut self, tenant: Handle<Tenant>, arrival: Arrival) {
-        self.count_parked(tenant, &arrival);
-        self.tenants[tenant].parked.push_back(arrival);
-    }
-
-    fn park_front(&mut self, tenant: Handle<Tenant>, arrival: Arrival) {
-        self.count_parked(tenant, &arrival);
-        self.tenants[tenant].parked.push_front(arrival);
-    }
-
-    fn count_parked(&mut self, tenant: Handle<Tenant>, arrival: &Arrival) {
-        let (events, bytes) = (arrival.events.len(), weight(arrival));
-        self.parked_events += events;
-        self.parked_bytes += bytes;
-        let tenant = &mut self.tenants[tenant];
-        tenant.parked_events += events;
-        tenant.parked_bytes += bytes;
-    }
-
-    fn unpark_one(&mut self, tenant: Handle<Tenant>) -> Option<Arrival> {
-        let tenant = self.tenants.get_mut(tenant)?;
-        let arrival = tenant.parked.pop_front()?;
-        let (events, bytes) = (arrival.events.len(), weight(&arrival));
-        tenant.parked_events -= events;
-        tenant.parked_bytes -= bytes;
-        self.parked_events -= events;
-        self.parked_bytes -= bytes;
-        Some(arrival)
     }
 
     fn wait(&mut self, tenant: Handle<Tenant>, wait: Wait, now: Time) {
@@ -356,8 +318,4 @@ impl Shard {
         self.write_cursor(handle);
         self.refill_if_low(handle);
     }
-}
-
-fn weight(arrival: &Arrival) -> usize {
-    arrival.events.iter().map(Event::weight).sum()
 }

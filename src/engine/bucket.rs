@@ -6,6 +6,7 @@
 
 use super::arena::Handle;
 use super::dedup::{Paged, bucket_minute, dedup_key};
+use super::parked::Parked;
 use super::rows::Read;
 use super::shard::{Asked, Shard};
 use super::tenant::Tenant;
@@ -65,7 +66,7 @@ impl Shard {
         let waiters = self.bucket_waiters.get(&(slot, minute)).map(Vec::as_slice).unwrap_or_default();
         let tenants = waiters.iter().filter_map(|tenant| self.tenants.get(*tenant));
         let keys = tenants.flat_map(|tenant| {
-            let events = tenant.parked.iter().flat_map(|arrival| &arrival.events);
+            let events = tenant.parked.iter().flat_map(Parked::events);
             let ids = events.map(|event| event.id).filter(|id| bucket_minute(*id) == minute);
             ids.map(|id| dedup_key(tenant.mask, id))
         });

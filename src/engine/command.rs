@@ -2,45 +2,118 @@
 //!
 //! A retry of a job that is not in memory begins by reading its event; commands on one event go one after the
 //! other, so that two never give the same ordinal away.
+//!
+//! On a lease commands come on the slot's lane, in order with the events, and a record is settled when its command is
+//! done. So whoever takes the slot meets each command that its former owner may have begun, in the same order and
+//! knowing at least as much, and gives its run the same ordinal, should the former owner's row arrive late.
 
 use super::job::Cover;
 use super::load::Logged;
+use super::parked::Parked;
 use super::pipeline::Effect;
 use super::rows::{LoggedEvent, Read, Row, Unit};
 use super::shard::{Asked, Shard};
-use super::{Command, CommandId, CommandResult, Output};
+use super::slot::SlotPhase;
+use super::{Command, CommandId, CommandResult, LaneNumber, Output};
 use crate::types::{DestinationId, JobKey, JobRecord, RunId, Sequence, Slot, TenantId, Time, Trigger, limits};
 
-/// Commands that wait for another one on the same event.
+/// Commands that wait for another one on the same event; a lane's have a bound of their own, as all its records.
 const WAITING_MAX: usize = 1_024;
+
+/// Whom a command's result goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asker {
+    /// The shell's number.
+    pub(super) id: CommandId,
+    /// The record that brought it: its lane and offset.
+    pub(super) record: Option<(LaneNumber, u64)>,
+}
+
+/// A command, and whom its result goes to.
+#[derive(Debug)]
+pub(super) struct Errand {
+    asker: Asker,
+    command: Command,
+}
+
+impl Asker {
+    /// Whether the record was settled by a former owner of the slot, who had settled all up to `settled_before`.
+    fn is_settled(&self, settled_before: Sequence) -> bool {
+        self.record.is_some_and(|(_, offset)| offset < settled_before.0)
+    }
+}
 
 impl Shard {
     /// Takes a command in.
     pub(super) fn command(&mut self, id: CommandId, command: Command, now: Time) {
+        self.carry_out(Errand { asker: Asker { id, record: None }, command }, now);
+    }
+
+    /// Takes in a command that a lane has brought, the own lane of `slot`: it stands in its tenant's line. A drained shard
+    /// leaves it to the slot's next owner.
+    pub(super) fn lane_command(&mut self, slot: Option<Slot>, asker: Asker, command: Command, now: Time) {
+        if self.draining {
+            return;
+        }
+        let own = slot.filter(|slot| Slot::of(command.tenant(), self.settings.slots) == *slot);
+        let possible = match (&command, asker.record) {
+            (Command::Retry { key, .. }, Some((_, offset))) => own == Some(key.slot) && key.sequence.0 <= offset,
+            (Command::Retry { .. }, None) | (Command::ResetCircuit(..) | Command::ClearFailures(..), _) => {
+                own.is_some()
+            }
+        };
+        if !possible {
+            return self.command_done(asker, CommandResult::NotFound);
+        }
+        let tenant = self.tenant(&command.tenant().clone());
+        let errand = Parked::Command(Errand { asker, command });
+        if let Some(Parked::Command(errand)) = self.stand_in_line(tenant, errand, now) {
+            self.carry_out(errand, now);
+        }
+        if let Some((lane, _)) = asker.record {
+            self.pause_if(lane, self.has_parked_its_share(tenant));
+        }
+    }
+
+    /// Begins a command whose turn it is.
+    pub(super) fn carry_out(&mut self, errand: Errand, now: Time) {
+        let Errand { asker, command } = &errand;
+        let slot = Slot::of(command.tenant(), self.settings.slots);
+        if self.slots.get(&slot).is_some_and(|state| asker.is_settled(state.settled_before)) {
+            return self.settle_command(*asker);
+        }
         match command {
-            Command::ResetCircuit(tenant, destination) => {
-                self.forgive(id, &tenant, destination, false, now);
-            }
-            Command::ClearFailures(tenant, destination) => {
-                self.forgive(id, &tenant, destination, true, now);
-            }
-            Command::Retry { tenant, key, run, trigger } => {
-                self.retry(id, Command::Retry { tenant, key, run, trigger }, key, now);
+            Command::ResetCircuit(tenant, destination) => self.forgive(*asker, tenant, *destination, false, now),
+            Command::ClearFailures(tenant, destination) => self.forgive(*asker, tenant, *destination, true, now),
+            Command::Retry { key, .. } => {
+                let key = *key;
+                self.retry(errand, key, now);
             }
         }
     }
 
+    /// A command is done, and what it wrote is durable.
+    pub(super) fn command_done(&mut self, asker: Asker, result: CommandResult) {
+        self.outputs.push_back(Output::CommandDone(asker.id, result));
+        self.settle_command(asker);
+    }
+
+    fn settle_command(&mut self, asker: Asker) {
+        if let Some((lane, offset)) = asker.record {
+            self.intake.settle(lane, offset);
+            self.slot_settled(lane);
+        }
+    }
+
     /// Closes a circuit, and clears the failure span where a probe has succeeded.
-    fn forgive(&mut self, id: CommandId, tenant: &TenantId, destination: DestinationId, span: bool, now: Time) {
+    fn forgive(&mut self, asker: Asker, tenant: &TenantId, destination: DestinationId, span: bool, now: Time) {
         let found = self.target_of.get(&destination).copied();
         let Some(handle) = found.filter(|target| self.tenants[self.targets[*target].tenant].id == *tenant) else {
-            self.outputs.push_back(Output::CommandDone(id, CommandResult::NotFound));
-            return;
+            return self.command_done(asker, CommandResult::NotFound);
         };
         let slot = self.tenants[self.targets[handle].tenant].slot;
-        if self.slots[&slot].phase == super::slot::SlotPhase::Loading {
-            self.outputs.push_back(Output::CommandDone(id, CommandResult::Busy));
-            return;
+        if self.slots[&slot].phase == SlotPhase::Loading {
+            return self.command_done(asker, CommandResult::Busy);
         }
         let target = &mut self.targets[handle];
         if span {
@@ -51,48 +124,57 @@ impl Shard {
         self.circuit_moved(handle, transition, now);
         self.write_target(handle);
         self.list_target(handle);
-        let slot = self.tenants[self.targets[handle].tenant].slot;
-        self.slot(slot).pipeline.follow(Effect::Command(id, CommandResult::Done(None)));
+        self.follow_command(slot, asker, CommandResult::Done(None));
+    }
+
+    /// Lets a command be done once all that its slot has to write so far is durable.
+    fn follow_command(&mut self, slot: Slot, asker: Asker, result: CommandResult) {
+        self.slot(slot).pipeline.follow(Effect::Command(asker, result));
         self.touch(slot);
     }
 
-    fn retry(&mut self, id: CommandId, command: Command, key: JobKey, now: Time) {
-        if self.draining || self.slots.get(&key.slot).is_none_or(|slot| slot.phase == super::slot::SlotPhase::Loading) {
-            self.outputs.push_back(Output::CommandDone(id, CommandResult::Busy));
+    fn retry(&mut self, errand: Errand, key: JobKey, now: Time) {
+        let asker = errand.asker;
+        if self.draining || self.slots.get(&key.slot).is_none_or(|slot| slot.phase == SlotPhase::Loading) {
+            if asker.record.is_none() {
+                self.command_done(asker, CommandResult::Busy);
+            }
             return;
         }
         if let Some(handle) = self.job_of.get(&key).copied() {
             self.jobs[handle].next_at = self.jobs[handle].next_at.min(now);
             self.wake_job(handle, now);
-            self.outputs.push_back(Output::CommandDone(id, CommandResult::Done(Some(key))));
-            return;
+            // If its attempt can begin at once, the claim goes with the same batch.
+            return self.follow_command(key.slot, asker, CommandResult::Done(Some(key)));
         }
         if !self.slot(key.slot).locked.insert(key.sequence) {
-            if self.commands_waiting.len() >= WAITING_MAX {
-                self.outputs.push_back(Output::CommandDone(id, CommandResult::Busy));
+            if asker.record.is_none() && self.commands_waiting.len() >= WAITING_MAX {
+                self.command_done(asker, CommandResult::Busy);
             } else {
-                self.commands_waiting.push_back((id, command));
+                self.commands_waiting.push_back(errand);
             }
             return;
         }
-        if let Command::Retry { tenant, .. } = &command {
-            let read = Read::Event { slot: key.slot, tenant: tenant.clone(), sequence: key.sequence };
-            self.ask(Asked::Command(key.slot, id), read);
-        }
-        self.commands.insert(id, command);
+        let read = event_of(&errand.command, key);
+        self.commands.insert(asker.id, errand);
+        self.ask(Asked::Command(key.slot, asker.id), read);
     }
 
-    /// The event of a retry came.
+    /// The event of a retry came. Without a lease nothing is concluded from it: it is asked for again.
     pub(super) fn command_read(&mut self, id: CommandId, event: Option<LoggedEvent>, now: Time) {
-        let Some(Command::Retry { key, run, trigger, .. }) = self.commands.remove(&id) else { return };
+        let Some(errand) = self.commands.remove(&id) else { return };
+        let Errand { asker, command: Command::Retry { key, run, trigger, .. } } = errand else { return };
+        if asker.record.is_some() && !self.holds_lease(now) {
+            self.failed_reads.push((Asked::Command(key.slot, id), event_of(&errand.command, key)));
+            self.commands.insert(id, errand);
+            return;
+        }
         let result = match event {
             Some(event) => self.retry_logged(event, key, run, trigger, now),
             None => CommandResult::NotFound,
         };
-        let state = self.slot(key.slot);
-        state.pipeline.follow(Effect::Command(id, result));
-        state.pipeline.follow(Effect::Unlock(key.sequence));
-        self.touch(key.slot);
+        self.follow_command(key.slot, asker, result);
+        self.slot(key.slot).pipeline.follow(Effect::Unlock(key.sequence));
     }
 
     fn retry_logged(
@@ -113,28 +195,40 @@ impl Shard {
         if record.end.is_none() && known_better {
             return CommandResult::Busy;
         }
+        let refusal = self.refusal(&logged, &record);
+        match (record.end, refusal) {
+            (None, Some(refusal)) => refusal,
+            (None, None) => self.bring_forward(logged, &record, now),
+            (Some(_), None) => self.run_again(logged, &record, run, trigger, now),
+            (Some(_), Some(refusal)) => {
+                // A former owner may have made the run, and its row may be on its way: it must find its end here.
+                if self.is_on_lease() {
+                    self.run_again(logged, &record, run, trigger, now);
+                }
+                refusal
+            }
+        }
+    }
+
+    /// Why nothing could be sent for a job.
+    fn refusal(&self, logged: &LoggedEvent, record: &JobRecord) -> Option<CommandResult> {
         if !self.subscriber_of.contains_key(&record.subscription) {
-            return CommandResult::SubscriptionDeleted;
+            Some(CommandResult::SubscriptionDeleted)
+        } else if logged.payload_expired {
+            Some(CommandResult::Expired)
+        } else {
+            None
         }
-        if logged.payload_expired {
-            return CommandResult::Expired;
-        }
-        if record.end.is_none() {
-            self.bring_forward(logged, &record, now);
-            return CommandResult::Done(Some(key));
-        }
-        self.run_again(logged, &record, run, trigger, now)
     }
 
     /// A job that sleeps in the store is due now. It gets a new row of its own, since its old one lies ahead.
-    fn bring_forward(&mut self, logged: LoggedEvent, record: &JobRecord, now: Time) {
-        let tenant = logged.event.tenant.clone();
-        let due = JobRecord { next_at: Some(now), ..record.clone() };
-        let at = self.write_due_row(&tenant, record.key, now);
-        if self.has_no_room(&tenant) {
-            return;
+    fn bring_forward(&mut self, logged: LoggedEvent, record: &JobRecord, now: Time) -> CommandResult {
+        if self.has_no_room(&logged.event.tenant) {
+            return CommandResult::Busy;
         }
-        self.place(&mut Logged::open(logged).0, &due, Cover::Due(at), now);
+        let key = record.key;
+        self.take_up(logged, &JobRecord { next_at: Some(now), ..record.clone() }, now);
+        CommandResult::Done(Some(key))
     }
 
     /// A job that has ended gets a new run, unless this very command has made it already.
@@ -147,8 +241,13 @@ impl Shard {
         now: Time,
     ) -> CommandResult {
         let runs = logged.jobs.iter().filter(|job| job.subscription == record.subscription);
-        if let Some(done) = runs.clone().find(|job| job.run == run) {
-            return CommandResult::Done(Some(done.key));
+        if let Some(made) = runs.clone().find(|job| job.run == run).cloned() {
+            let key = made.key;
+            // Of a former owner's rows this may be the only one that arrived.
+            if made.end.is_none() && made.attempts == 0 {
+                self.take_up(logged, &made, now);
+            }
+            return CommandResult::Done(Some(key));
         }
         if runs.count() > limits::RUNS_MAX {
             return CommandResult::TooManyRuns;
@@ -173,15 +272,23 @@ impl Shard {
             ..record.clone()
         };
         let (subscription, destination) = (job.subscription, job.destination);
-        let row = Row::Run { tenant: tenant.clone(), key, subscription, destination, run, trigger, created_at: now };
+        let row = Row::Run { tenant, key, subscription, destination, run, trigger, created_at: now };
         self.slot(key.slot).pipeline.push(row);
-        let at = self.write_due_row(&tenant, key, now);
         self.counters.jobs_made.count(trigger.as_str());
-        if self.has_no_room(&tenant) {
-            return CommandResult::Done(Some(key));
-        }
-        self.place(&mut Logged::open(logged).0, &job, Cover::Due(at), now);
+        self.take_up(logged, &job, now);
         CommandResult::Done(Some(key))
+    }
+
+    /// Covers a job that waits in the log by a row of its own, and lets it into memory where there is room.
+    fn take_up(&mut self, logged: LoggedEvent, job: &JobRecord, now: Time) {
+        if self.job_of.contains_key(&job.key) || self.is_outdated(&job.key) {
+            return;
+        }
+        let tenant = logged.event.tenant.clone();
+        let at = self.write_due_row(&tenant, job.key, now);
+        if !self.has_no_room(&tenant) {
+            self.place(&mut Logged::open(logged).0, job, Cover::Due(at), now);
+        }
     }
 
     /// Whether a tenant's jobs should be left to the rows just written.
@@ -194,15 +301,15 @@ impl Shard {
     pub(super) fn unlock(&mut self, unit: Unit, sequence: Sequence, now: Time) {
         let Unit::Slot(slot) = unit else { return };
         self.slot(slot).locked.remove(&sequence);
-        let on_this = |(_, command): &(CommandId, Command)| match command {
+        let on_this = |errand: &Errand| match &errand.command {
             Command::Retry { key, .. } => key.slot == slot && key.sequence == sequence,
             Command::ResetCircuit(..) | Command::ClearFailures(..) => false,
         };
         while !self.slot(slot).locked.contains(&sequence)
             && let Some(position) = self.commands_waiting.iter().position(on_this)
-            && let Some((id, command)) = self.commands_waiting.remove(position)
+            && let Some(errand) = self.commands_waiting.remove(position)
         {
-            self.command(id, command, now);
+            self.carry_out(errand, now);
         }
     }
 
@@ -210,4 +317,9 @@ impl Shard {
     pub(super) fn own_slots(&self) -> Vec<Slot> {
         self.slots.keys().copied().collect()
     }
+}
+
+/// The read that a retry begins with.
+fn event_of(command: &Command, key: JobKey) -> Read {
+    Read::Event { slot: key.slot, tenant: command.tenant().clone(), sequence: key.sequence }
 }

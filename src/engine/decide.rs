@@ -11,10 +11,11 @@ use super::arena::Handle;
 use super::dedup::Look;
 use super::filter::PayloadView;
 use super::matching::Matching;
+use super::parked::Parked;
 use super::shard::Shard;
 use super::tenant::Tenant;
 use super::work::{SLICE, Work};
-use crate::types::{Duration, Event, Time};
+use crate::types::{Duration, Time};
 
 /// Between two slices, so that the shard takes in what has come.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -139,6 +140,6 @@ impl Shard {
     }
 }
 
-fn payload_bytes(arrival: &Arrival) -> usize {
-    arrival.events.iter().map(|event: &Event| event.payload.len()).sum()
+fn payload_bytes(parked: &Parked) -> usize {
+    parked.events().iter().map(|event| event.payload.len()).sum()
 }

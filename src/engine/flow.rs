@@ -132,7 +132,7 @@ impl Shard {
                     }
                 }
                 Effect::Departed(key) => self.slot(key.slot).departed.durable(key),
-                Effect::Command(id, result) => self.outputs.push_back(Output::CommandDone(id, result)),
+                Effect::Command(asker, result) => self.command_done(asker, result),
                 Effect::Unlock(sequence) => self.unlock(unit, sequence, now),
                 Effect::IdsWritten => self.ids_written(unit),
                 Effect::LaneSettled(lane, offset) => self.intake.settle(lane, offset),
@@ -156,7 +156,7 @@ impl Shard {
     }
 
     /// A record of a lane is settled: if it is a slot's own, so is what it numbers.
-    fn slot_settled(&mut self, lane: LaneNumber) {
+    pub(super) fn slot_settled(&mut self, lane: LaneNumber) {
         let Some(slot) = self.intake.slot_of(lane) else { return };
         let settled = Sequence(self.intake.position(lane));
         let state = self.slot(slot);

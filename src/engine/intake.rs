@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use super::command::Asker;
 use super::lane::Lane;
 use super::pipeline::{Effect, Pipeline};
 use super::rows::{Row, Unit};
@@ -133,6 +134,10 @@ impl Shard {
         match record {
             LaneRecord::Drop => self.intake.settle(lane, offset),
             LaneRecord::Quarantine(record) => self.quarantine(lane, offset, record),
+            LaneRecord::Command(id, command) => {
+                let slot = state.slot;
+                self.lane_command(slot, Asker { id, record: Some((lane, offset)) }, *command, now);
+            }
             LaneRecord::Accept(mut event) => {
                 if state.slot.is_some() {
                     event.sequence = Sequence(offset + 1);
@@ -164,7 +169,7 @@ impl Shard {
         self.pause_if(lane, self.admission_is_full());
     }
 
-    fn pause_if(&mut self, lane: LaneNumber, full: bool) {
+    pub(super) fn pause_if(&mut self, lane: LaneNumber, full: bool) {
         let Some(state) = self.intake.lanes.get_mut(&lane) else { return };
         if !state.paused && (full || state.lane.open() >= self.settings.bounds.lane_open_records) {
             state.paused = true;

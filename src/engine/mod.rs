@@ -46,6 +46,7 @@ mod load;
 pub mod matching;
 pub mod outcome;
 mod overdue;
+mod parked;
 pub mod payload;
 mod pick;
 mod pipeline;
@@ -182,7 +183,8 @@ pub enum Output {
         /// Why.
         reason: crate::types::subscription::DisabledReason,
     },
-    /// A command is done.
+    /// A command is done, and what it wrote is durable. Of a lane's command that its slot's former owner had done, or of
+    /// which the shard loses the slot before, nothing is told.
     CommandDone(CommandId, CommandResult),
     /// Something an operator or a live view wants to know.
     Notice(Notice),
@@ -218,6 +220,9 @@ pub enum LaneRecord {
     Drop,
     /// Malformed: to be stored as such before the position advances.
     Quarantine(Box<QuarantineRecord>),
+    /// A command of the API, on the lane of the slot that it concerns: carried out when its turn comes, and read again by
+    /// the slot's next owner if it is not done by then.
+    Command(CommandId, Box<Command>),
 }
 
 /// A malformed record, kept for forensics.
@@ -342,6 +347,16 @@ pub enum Command {
     ResetCircuit(TenantId, DestinationId),
     /// A probe succeeded: closes the circuit and clears the failure span.
     ClearFailures(TenantId, DestinationId),
+}
+
+impl Command {
+    /// Whose command it is.
+    #[must_use]
+    pub const fn tenant(&self) -> &TenantId {
+        match self {
+            Self::Retry { tenant, .. } | Self::ResetCircuit(tenant, _) | Self::ClearFailures(tenant, _) => tenant,
+        }
+    }
 }
 
 /// How a command ended.

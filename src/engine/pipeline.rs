@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::arena::Handle;
+use super::command::Asker;
 use super::job::Job;
 use super::rows::{Batch, BatchNumber, Row, Unit};
-use super::{CommandId, CommandResult, LaneNumber, Refusal, SettledItem, Ticket};
+use super::{CommandResult, LaneNumber, Refusal, SettledItem, Ticket};
 use crate::types::{Duration, ErrorKind, Event, JobKey, Sequence, Time, limits};
 
 /// What follows once a row is durable.
@@ -28,7 +29,7 @@ pub(super) enum Effect {
     /// A job has left memory, and the log says so.
     Departed(JobKey),
     /// A command is done.
-    Command(CommandId, CommandResult),
+    Command(Asker, CommandResult),
     /// The event's commands may go on.
     Unlock(Sequence),
     /// The ids taken last are written.

@@ -8,6 +8,7 @@ use ahash::RandomState;
 
 use super::arena::{Arena, Handle};
 use super::bucket::BucketTurn;
+use super::command::Errand;
 use super::decide::DecisionLine;
 use super::dedup::Dedup;
 use super::foreign::Look;
@@ -20,7 +21,7 @@ use super::subscriber::Subscriber;
 use super::target::Target;
 use super::tenant::Tenant;
 use super::wheel::Wheel;
-use super::{Command, CommandId, Input, Output};
+use super::{CommandId, Input, Output};
 use crate::types::counters::Counters;
 use crate::types::{Destination, DestinationId, JobKey, Slot, SubscriptionId, TenantId, Time, limits};
 
@@ -75,7 +76,7 @@ pub struct Shard {
     /// How often the dedup window had been used, minute by minute.
     pub(super) dedup_marks: VecDeque<(Time, u64)>,
     pub(super) intake: Intake,
-    /// Arrivals parked, in events and in bytes.
+    /// What is parked, in events and in bytes.
     pub(super) parked_events: usize,
     pub(super) parked_bytes: usize,
     /// Tenants whose first arrival waits for a bucket of ids.
@@ -131,8 +132,10 @@ pub struct Shard {
     pub(super) answering: ReadId,
     pub(super) queue_reads: usize,
     pub(super) refill_waiting: VecDeque<Handle<Tenant>>,
-    pub(super) commands: BTreeMap<CommandId, Command>,
-    pub(super) commands_waiting: VecDeque<(CommandId, Command)>,
+    /// Retries whose event is being read.
+    pub(super) commands: BTreeMap<CommandId, Errand>,
+    /// Retries that wait for another one on the same event.
+    pub(super) commands_waiting: VecDeque<Errand>,
 
     /// Units with something to send.
     pub(super) dirty_units: BTreeSet<Unit>,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::Arrival;
 use super::arena::Handle;
 use super::decide::Decisions;
 use super::matching::Matcher;
+use super::parked::Parked;
 use super::subscriber::Subscriber;
 use super::target::Target;
 use super::work::Allowance;
@@ -37,8 +37,8 @@ pub(super) struct Tenant {
     /// Subscriptions whose jobs wait in the log for room in memory.
     pub(super) starving: VecDeque<Handle<Subscriber>>,
 
-    /// Arrivals in order, waiting for a bucket of ids or for room in a batch.
-    pub(super) parked: VecDeque<Arrival>,
+    /// Arrivals and commands in order, waiting for a bucket of ids, for room in a batch, or for one before them.
+    pub(super) parked: VecDeque<Parked>,
     /// How many events those are, and how many bytes.
     pub(super) parked_events: usize,
     pub(super) parked_bytes: usize,

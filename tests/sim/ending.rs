@@ -72,7 +72,7 @@ impl World {
         let written = self.partitions.iter().flat_map(|partition| &partition.records);
         let mut unread = written.filter_map(|(_, written)| match written {
             Written::Event(plan) if !plan.unstorable => Some(plan),
-            Written::Event(_) | Written::Nothing | Written::Malformed => None,
+            Written::Event(_) | Written::Nothing | Written::Malformed | Written::Command(_) => None,
         });
         let lost = unread.find(|plan| !self.checks.is_durable(&plan.tenant, plan.id)).cloned();
         self.checks.expect(lost.is_none(), Rule::Lost, || format!("{lost:?} is gone"));

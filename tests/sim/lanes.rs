@@ -117,7 +117,7 @@ impl World {
         let index = usize::from(partition);
         let passed = self.partitions[index].records.iter().filter(|(offset, _)| (from..to).contains(offset));
         let unsafe_ones = passed.filter(|(offset, written)| match written {
-            Written::Nothing => false,
+            Written::Nothing | Written::Command(_) => false,
             Written::Malformed => !self.checks.quarantined.contains(&(i32::from(partition), *offset)),
             Written::Event(plan) => {
                 let quarantined = self.checks.quarantined.contains(&(i32::from(partition), *offset));
@@ -155,7 +155,7 @@ impl World {
         let partition = self.nodes.iter().find_map(|node| node.lanes.get(&number))?.partition;
         Some(match self.partitions[usize::from(partition)].next(offset) {
             Some((_, Written::Event(plan))) => vec![(plan.tenant.clone(), plan.id)],
-            Some((_, Written::Nothing | Written::Malformed)) | None => Vec::new(),
+            Some((_, Written::Nothing | Written::Malformed | Written::Command(_))) | None => Vec::new(),
         })
     }
 }

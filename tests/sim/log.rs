@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fastrand::Rng;
-use streaming_hub::engine::{LaneRecord, QuarantineRecord};
+use streaming_hub::engine::{Command, CommandId, LaneRecord, QuarantineRecord};
 use streaming_hub::types::{LaneName, Time};
 
 use crate::events::EventPlan;
@@ -17,6 +17,8 @@ pub enum Written {
     /// A system event or a tombstone.
     Nothing,
     Malformed,
+    /// A command of the API, on a slot's lane.
+    Command(Box<Command>),
 }
 
 /// One partition.
@@ -53,6 +55,11 @@ pub fn lane_name(partition: u16) -> LaneName {
     LaneName::kafka(TOPIC, i32::from(partition))
 }
 
+/// The number of the command in a record.
+pub fn command_id(partition: u16, offset: u64) -> CommandId {
+    CommandId(u64::from(partition) << 48 | offset)
+}
+
 /// What the decoder makes of a record read at `now`.
 pub fn decode(written: &Written, partition: u16, offset: u64, now: Time) -> LaneRecord {
     match written {
@@ -70,5 +77,6 @@ pub fn decode(written: &Written, partition: u16, offset: u64, now: Time) -> Lane
             size: 12,
             sha256: [0; 32],
         })),
+        Written::Command(command) => LaneRecord::Command(command_id(partition, offset), command.clone()),
     }
 }

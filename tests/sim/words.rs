@@ -63,6 +63,7 @@ fn lane_record(record: &LaneRecord) -> String {
         LaneRecord::Accept(event) => format!("event {} of {}", event.id, event.tenant),
         LaneRecord::Drop => "drop".to_owned(),
         LaneRecord::Quarantine(record) => record.reason.to_owned(),
+        LaneRecord::Command(id, command) => format!("command {} {command:?}", id.0),
     }
 }
 
@@ -94,7 +95,7 @@ fn row(row: &Row) -> String {
             let claimed = jobs.iter().filter(|job| job.claim.is_some()).count();
             format!("event {} {} jobs {} claimed {claimed}", event.sequence.0, event.id, jobs.len())
         }
-        Row::Run { key, .. } => format!("run {}/{}", key.sequence.0, key.ordinal),
+        Row::Run { key, run, .. } => format!("run {}/{} {}", key.sequence.0, key.ordinal, run.0),
         Row::Claim { key, number, claim, .. } => {
             format!("claim {}/{} number {number} {}", key.sequence.0, key.ordinal, claim.attempt)
         }

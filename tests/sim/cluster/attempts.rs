@@ -16,8 +16,8 @@ impl World {
             let slot = Slot::of(&dispatch.event.tenant, self.scenario.slots);
             (dispatch.event.tenant.clone(), JobKey { slot, sequence: dispatch.event.sequence, ordinal: 0 })
         });
-        let logged = self.store.job(&tenant, key).map(|job| job.subscription);
-        self.checks.dispatched(dispatch, until, logged);
+        let logged = self.store.job(&tenant, key);
+        self.checks.dispatched(dispatch, until, logged.as_ref());
         let number = self.sent.len();
         self.sent.push(Sent {
             place,

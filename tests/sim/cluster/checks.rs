@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use streaming_hub::engine::rows::{Batch, NewJob, Row};
 use streaming_hub::engine::{Dispatch, Unit};
 use streaming_hub::types::destination::Ordering;
-use streaming_hub::types::{AttemptId, DestinationId, End, JobKey, Sequence, Slot, SubscriptionId, TenantId, Time};
+use streaming_hub::types::{
+    AttemptId, DestinationId, End, JobKey, JobRecord, RunId, Sequence, Slot, SubscriptionId, TenantId, Time,
+};
 use uuid::Uuid;
 
+use super::commands::Commands;
 use super::scenario::SKEW_MAX;
 use crate::events::EventPlan;
 use crate::order::{order_lane, ordering};
@@ -23,6 +26,8 @@ pub enum Rule {
     SecondSuccess,
     /// Within one order one attempt at a time, first attempts in order of arrival.
     Order,
+    /// A command makes one run, durable before it is told.
+    Runs,
     /// More attempts at a destination than it allows.
     InFlight,
     /// Something accepted is gone.
@@ -65,6 +70,7 @@ pub struct Checks {
     pub events: BTreeMap<(TenantId, Uuid), (Slot, Sequence)>,
     /// The job and number of each attempt that was claimed.
     pub claims: BTreeMap<AttemptId, (JobPlace, u32)>,
+    pub commands: Commands,
     /// Attempts whose success was written down while its claim still held, by whatever clock.
     recorded: BTreeMap<JobPlace, AttemptId>,
     flights: Vec<Flight>,
@@ -119,6 +125,9 @@ impl Checks {
             {
                 self.recorded.insert((tenant.clone(), *key), record.claim.attempt);
             }
+            if let Row::Run { tenant, key, run, .. } = row {
+                self.run_made(tenant, *key, *run);
+            }
         }
         for event in rows.iter().filter_map(Row::new_event) {
             let name = (event.tenant.clone(), event.id);
@@ -128,16 +137,15 @@ impl Checks {
         }
     }
 
-    /// An attempt goes out; it may be under way until `until`. `logged` is the subscription that the log says the job is
-    /// for.
-    pub fn dispatched(&mut self, dispatch: &Dispatch, until: Time, logged: Option<SubscriptionId>) {
+    /// An attempt goes out; it may be under way until `until`. `logged` is the job as the log has it.
+    pub fn dispatched(&mut self, dispatch: &Dispatch, until: Time, logged: Option<&JobRecord>) {
         let Some((job, number)) = self.claims.get(&dispatch.attempt).cloned() else {
             return self.fail(Rule::Panic, format!("{} was never claimed", dispatch.attempt));
         };
         let now = self.now;
         self.flights.retain(|flight| flight.until > now);
         let (subscription, destination) = (&dispatch.subscription, &dispatch.destination);
-        let of_log = logged == Some(subscription.id);
+        let of_log = logged.is_some_and(|logged| logged.subscription == subscription.id);
         self.expect(of_log, Rule::Jobs, || {
             format!("{job:?} is for {logged:?} in the log, sent for {}", subscription.id)
         });
@@ -154,7 +162,8 @@ impl Checks {
         });
         let lane = order_lane(subscription, destination, dispatch.event.subject().unwrap_or_default());
         if ordering(subscription, destination) != Ordering::Parallel {
-            self.check_order(subscription.id, &lane, dispatch.event.sequence, number);
+            let first = number == 1 && logged.is_some_and(|logged| logged.run == RunId::MATCH);
+            self.check_order(subscription.id, &lane, dispatch.event.sequence, first);
         }
         self.flights.push(Flight {
             attempt: dispatch.attempt,
@@ -166,11 +175,11 @@ impl Checks {
         });
     }
 
-    fn check_order(&mut self, subscription: SubscriptionId, lane: &str, sequence: Sequence, number: u32) {
+    fn check_order(&mut self, subscription: SubscriptionId, lane: &str, sequence: Sequence, first: bool) {
         let same = |flight: &&Flight| flight.subscription == subscription && flight.lane == lane;
         let beside = self.flights.iter().find(same).map(|flight| flight.job.clone());
         self.expect(beside.is_none(), Rule::Order, || format!("{sequence:?} of {subscription} goes beside {beside:?}"));
-        if number == 1 {
+        if first {
             let latest = self.firsts.entry((subscription, lane.to_owned())).or_default();
             let before = *latest;
             *latest = before.max(sequence);

@@ -21,11 +21,15 @@ pub enum Fault {
     DueBoundRunsAhead,
     /// Positions are committed as soon as records are read.
     PositionRunsAhead,
+    /// A command counts as settled once an owner has read it, done or not.
+    CommandReadOnce,
+    /// Each reading of a command makes a run of its own.
+    RunOfItsOwn,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::NoLease,
         Self::NoClaimWait,
         Self::NoEpoch,
@@ -34,6 +38,8 @@ impl Fault {
         Self::CursorNotDurable,
         Self::DueBoundRunsAhead,
         Self::PositionRunsAhead,
+        Self::CommandReadOnce,
+        Self::RunOfItsOwn,
     ];
 
     /// The rules of which one must be seen broken.
@@ -46,6 +52,8 @@ impl Fault {
             Self::LowWaterRunsAhead => &[Rule::Stuck, Rule::Lost],
             Self::CursorNotDurable | Self::DueBoundRunsAhead => &[Rule::Stuck],
             Self::PositionRunsAhead => &[Rule::Lost],
+            Self::CommandReadOnce => &[Rule::Stuck],
+            Self::RunOfItsOwn => &[Rule::Runs],
         }
     }
 }

@@ -176,7 +176,9 @@ impl World {
                 lane.position = offset + 1;
             }
             let record = decode(written, slot.0, offset, self.produced_at[&(slot, offset)]);
-            self.input(Place { life, engine }, Input::Record { lane: number, offset, record });
+            let place = Place { life, engine };
+            let record = self.tamper(place, record);
+            self.input(place, Input::Record { lane: number, offset, record });
         }
         self.fetch_soon(life, number);
     }

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod checks;
+mod commands;
 mod faults;
 mod group;
 mod membership;

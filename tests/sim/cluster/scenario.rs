@@ -35,6 +35,8 @@ pub struct Scenario {
     pub skews: Vec<Duration>,
     pub pages: Pages,
     pub bounds: Bounds,
+    /// How often clients ask for something.
+    pub commands: u32,
 }
 
 impl Scenario {
@@ -66,6 +68,7 @@ impl Scenario {
                 ids: rng.usize(1..=13),
             },
             bounds: draw_bounds(&mut rng),
+            commands: if rng.bool() { rng.u32(1..=12) } else { 0 },
             span,
         }
     }

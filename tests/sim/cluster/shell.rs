@@ -193,7 +193,8 @@ impl World {
                 self.checks.fail(Rule::Panic, format!("{:?} is told elsewhere", settled.ticket));
             }
             Output::Handover(..) => self.checks.fail(Rule::Panic, "an event goes to another shard".to_owned()),
-            Output::CommandDone(..) | Output::Notice(_) => {}
+            Output::CommandDone(id, result) => self.command_done(id, result),
+            Output::Notice(_) => {}
         }
     }
 

@@ -101,16 +101,21 @@ impl World {
             let plan = self.draw_event();
             let slot = Slot::of(&plan.tenant, self.scenario.slots);
             self.say(format_args!("{slot:?}: {plan:?}"));
-            let partition = &mut self.topic[usize::from(slot.0)];
-            let offset = partition.append(Written::Event(plan), &mut self.rng);
-            self.produced_at.insert((slot, offset), self.now);
-            for node in 0..self.nodes.len() {
-                let lane = self.nodes[node].lane_of(slot).map(|(number, _)| number);
-                if let (Some(life), Some(lane)) = (self.life(node), lane) {
-                    self.fetch_soon(life, lane);
-                }
+            self.append(slot, Written::Event(plan));
+        }
+    }
+
+    /// A record is in a slot's partition: its offset. Whoever reads the lane looks soon.
+    pub fn append(&mut self, slot: Slot, written: Written) -> u64 {
+        let offset = self.topic[usize::from(slot.0)].append(written, &mut self.rng);
+        self.produced_at.insert((slot, offset), self.now);
+        for node in 0..self.nodes.len() {
+            let lane = self.nodes[node].lane_of(slot).map(|(number, _)| number);
+            if let (Some(life), Some(lane)) = (self.life(node), lane) {
+                self.fetch_soon(life, lane);
             }
         }
+        offset
     }
 
     fn draw_event(&mut self) -> EventPlan {

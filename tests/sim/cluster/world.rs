@@ -42,6 +42,7 @@ pub enum Way {
 pub enum Happening {
     Produce,
     Reconfigure,
+    Command,
     Boot(usize),
     Kill(usize),
     Stall(usize),
@@ -92,6 +93,7 @@ impl Happening {
             | Self::Answered(Place { life, .. }, ..) => Some(*life),
             Self::Produce
             | Self::Reconfigure
+            | Self::Command
             | Self::Boot(_)
             | Self::Kill(_)
             | Self::Stall(_)
@@ -242,6 +244,9 @@ impl World {
             let node = some(&mut self.rng);
             self.somewhen(Happening::Leave(node));
         }
+        for _ in 0..scenario.commands {
+            self.somewhen(Happening::Command);
+        }
         self.after(scenario.span, Happening::Heal);
     }
 
@@ -353,6 +358,7 @@ impl World {
             Happening::Awake(life) => self.awake(life),
             Happening::Produce => self.produce(),
             Happening::Reconfigure => self.reconfigure(),
+            Happening::Command => self.command(),
             Happening::Boot(node) => self.boot(node),
             Happening::Kill(node) => self.kill(node),
             Happening::Stall(node) => self.stall(node),
@@ -435,6 +441,7 @@ impl World {
             let kept = self.checks.events.contains_key(&name);
             self.checks.expect(kept, Rule::Lost, || format!("{name:?} is gone"));
         }
+        self.checks.check_commands();
         let quiet = self.nodes.iter().all(Node::is_idle);
         self.checks.expect(quiet, Rule::Stuck, || "something is on its way for ever".to_owned());
     }
