@@ -198,15 +198,21 @@ impl Shard {
             return self.end_job(handle, End::DeadLettered(EndReason::Expired), now);
         };
         let record = logged.jobs.into_iter().find(|record| record.key == key);
-        match record {
+        match &record {
             Some(record) if record.open_claim.is_none() => {
                 self.release_foreign(handle, claim, now);
-                self.outcome_found(handle, claim, &record, now);
+                self.outcome_found(handle, claim, record, now);
             }
             Some(_) | None if asked_at < claim.until => self.foreign.push_back(key),
+            // Of two former owners' claims one came late, and the attempt of the other has ended the job.
+            Some(record) if record.end.is_some() => {
+                self.release_foreign(handle, claim, now);
+                self.outcome_found(handle, claim, record, now);
+            }
             Some(_) | None => {
                 self.release_foreign(handle, claim, now);
-                if self.reclaim(handle, claim, now) {
+                let open = record.and_then(|record| record.open_claim).unwrap_or(claim);
+                if self.reclaim(handle, open, now) {
                     self.go_on(handle, now);
                 }
             }
