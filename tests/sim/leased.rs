@@ -1,6 +1,7 @@
 //! A slot on a lease: what its owner may do and when, and what it makes of what a former owner left.
 
 use streaming_hub::engine::Input;
+use streaming_hub::store::codec::slot_record::Inbound;
 use streaming_hub::types::{Duration, End, Event, Time, limits};
 
 use crate::stage::{Stage, destination, status};
@@ -29,7 +30,7 @@ fn taken_over(stage: &mut Stage) {
 fn the_offset_numbers_the_event() {
     let mut stage = stage();
     let event = stage.event("acme", stage.now);
-    stage.topic.insert(40, event);
+    stage.topic.insert(40, Inbound::Event(event));
     publish(&mut stage);
     let sequences: Vec<u64> = stage.jobs().iter().map(|job| job.key.sequence.0).collect();
     assert_eq!((sequences, stage.sent.len()), (vec![42], 1));

@@ -9,6 +9,7 @@ mod checks;
 mod circuits;
 mod clients;
 mod cluster;
+mod commanded;
 mod config;
 mod decisions;
 mod dispatches;

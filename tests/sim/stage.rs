@@ -2,12 +2,14 @@
 //! the test, and a clock that the test moves. What the seeds find by chance is shown here on purpose.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use streaming_hub::engine::{
-    Arrival, AutoDisable, Batch, Bounds, Dispatch, Input, JobQuestion, LaneNumber, LaneRecord, Output, Read, ReadId,
-    Settled, Shard, ShardSettings, Standing, Tenure, Ticket,
+    Arrival, AutoDisable, Batch, Bounds, Command, CommandId, CommandResult, Dispatch, Input, JobQuestion, LaneNumber,
+    LaneRecord, Output, Read, ReadId, Row, Settled, Shard, ShardSettings, Standing, Tenure, Ticket,
 };
 use streaming_hub::store::Memory;
+use streaming_hub::store::codec::slot_record::Inbound;
 use streaming_hub::store::memory::Pages;
 use streaming_hub::types::destination::{
     Auth, CircuitSettings, Destination, Method, On410, Ordering, OrderingKey, Verification,
@@ -58,7 +60,9 @@ pub struct Stage {
     waiting: VecDeque<Batch>,
     numbered: u64,
     /// On a lease: what was written to the slot's topic, by offset.
-    pub topic: BTreeMap<u64, Event>,
+    pub topic: BTreeMap<u64, Inbound>,
+    /// Commands that are done.
+    pub done: Vec<(CommandId, CommandResult)>,
     /// The number of the lane's assignment, and the position told last.
     lane: (u32, u64),
     /// The owner's epoch.
@@ -175,6 +179,7 @@ impl Stage {
             waiting: VecDeque::new(),
             numbered: 0,
             topic: BTreeMap::new(),
+            done: Vec::new(),
             lane: (0, 0),
             epoch: 0,
         };
@@ -243,9 +248,19 @@ impl Stage {
 
     /// An event is written to the slot's topic and read.
     pub fn record(&mut self, event: Event) {
+        self.append(Inbound::Event(event));
+    }
+
+    /// A command is written to the slot's topic and read: its number.
+    pub fn command(&mut self, command: Command) -> CommandId {
+        CommandId(self.append(Inbound::Command { id: Uuid::nil(), command }))
+    }
+
+    fn append(&mut self, inbound: Inbound) -> u64 {
         let offset = self.topic.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.topic.insert(offset, event);
+        self.topic.insert(offset, inbound);
         self.read_topic(offset);
+        offset
     }
 
     /// How far the slot's lane may be committed.
@@ -268,8 +283,11 @@ impl Stage {
     }
 
     fn read_topic(&mut self, from: u64) {
-        for (offset, event) in self.topic.clone().split_off(&from) {
-            let record = LaneRecord::Accept(Box::new(event));
+        for (offset, inbound) in self.topic.clone().split_off(&from) {
+            let record = match inbound {
+                Inbound::Event(event) => LaneRecord::Accept(Box::new(event)),
+                Inbound::Command { command, .. } => LaneRecord::Command(CommandId(offset), Box::new(command)),
+            };
             self.input(Input::Record { lane: LaneNumber(self.lane.0), offset, record });
         }
     }
@@ -310,6 +328,19 @@ impl Stage {
         while let Some(batch) = self.waiting.pop_front() {
             self.keep(&batch);
             self.input(Input::Committed(batch.unit, batch.number));
+        }
+    }
+
+    /// What the owner has sent to the store, and nobody knows of: it may arrive after the next owner's.
+    pub fn take_unanswered(&mut self) -> (u64, Vec<Batch>) {
+        (self.epoch, self.waiting.drain(..).collect())
+    }
+
+    /// A former owner's batches arrive, all or some of their rows.
+    pub fn arrive_late(&mut self, (epoch, batches): (u64, Vec<Batch>), kept: impl Fn(&Row) -> bool) {
+        for batch in batches {
+            let rows = batch.rows.iter().filter(|row| kept(row)).cloned().collect();
+            self.store.apply_as(&Batch { rows: Rc::new(rows), ..batch }, epoch);
         }
     }
 
@@ -359,12 +390,12 @@ impl Stage {
             }
             Output::Dispatch(dispatch) => self.sent.push(*dispatch),
             Output::Settled(settled) => self.settled.push(settled),
+            Output::CommandDone(id, result) => self.done.push((id, result)),
             Output::LanePosition { position, .. } => self.lane.1 = position,
             Output::Handover(..)
             | Output::PauseLane(_)
             | Output::ResumeLane(_)
             | Output::Disable { .. }
-            | Output::CommandDone(..)
             | Output::Notice(_) => {}
         }
     }
