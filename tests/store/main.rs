@@ -3,6 +3,7 @@
 //! `tests/real/servers up` starts Apache Cassandra before, `down` stops it after. One keyspace serves all tests of a run;
 //! each has slots of its own. All but the one that freezes the server run side by side.
 
+mod answers;
 mod cassandra;
 mod configuration;
 mod conformance;

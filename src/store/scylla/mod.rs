@@ -13,6 +13,8 @@
 //! cursors, destinations and configuration. How the configuration changes stands in `feed.rs`.
 
 #[cfg(feature = "serve")]
+mod answers;
+#[cfg(feature = "serve")]
 mod configure;
 #[cfg(feature = "serve")]
 mod connect;

@@ -37,6 +37,8 @@ pub enum Query {
     DeadLettersOfEvent,
     /// One dead letter.
     DeadLetter,
+    /// How a command ended.
+    CommandResult,
     /// The number of the last change of the configuration that a quorum knows.
     ConfigNumber,
     /// The last change of the configuration.
@@ -51,7 +53,7 @@ pub enum Query {
 
 impl Query {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::LastOwner,
         Self::Take,
         Self::Overflow,
@@ -69,6 +71,7 @@ impl Query {
         Self::Due,
         Self::DeadLettersOfEvent,
         Self::DeadLetter,
+        Self::CommandResult,
         Self::ConfigNumber,
         Self::ConfigHead,
         Self::ChangeConfig,
@@ -120,6 +123,7 @@ impl Query {
                 "SELECT value FROM dead_letters \
                  WHERE tenant = ? AND day = ? AND at = ? AND slot = ? AND sequence = ? AND ordinal = ?"
             }
+            Self::CommandResult => "SELECT value FROM command_results WHERE id = ?",
             Self::ConfigNumber => "SELECT number FROM config_head WHERE part = 'hub'",
             Self::ConfigHead => "SELECT number, writer, change FROM config_head WHERE part = 'hub'",
             Self::ChangeConfig => {
@@ -153,6 +157,7 @@ impl Query {
             | Self::Due
             | Self::DeadLettersOfEvent
             | Self::DeadLetter
+            | Self::CommandResult
             | Self::ConfigNumber
             | Self::ChangeConfig
             | Self::ConfigEntries
@@ -181,6 +186,7 @@ impl Query {
             | Self::Due
             | Self::DeadLettersOfEvent
             | Self::DeadLetter
+            | Self::CommandResult
             | Self::ConfigNumber
             | Self::ConfigHead
             | Self::ConfigEntries

@@ -88,6 +88,8 @@ pub enum Partition {
     Slot(Slot),
     /// `lanes`.
     Lane(LaneName),
+    /// `command_results`.
+    CommandResult(Uuid),
     /// `config`: one bucket of tenants.
     Config(u16),
     /// `config_feed`: one chunk of numbers.
@@ -114,6 +116,7 @@ impl Partition {
             Self::Claims(_) => "claims",
             Self::Slot(_) => "slots",
             Self::Lane(_) => "lanes",
+            Self::CommandResult(_) => "command_results",
             Self::Config(_) => "config",
             Self::ConfigFeed(_) => "config_feed",
         }
@@ -138,6 +141,7 @@ impl Partition {
             Self::DeadLetters(tenant, day) => vec![Value::tenant(tenant), Value::long(*day)],
             Self::Quarantine(hour) => vec![Value::long(*hour)],
             Self::Lane(name) => vec![Value::Text(name.0.clone())],
+            Self::CommandResult(id) => vec![Value::Uuid(*id)],
             Self::Config(bucket) => vec![Value::Int((*bucket).into())],
             Self::ConfigFeed(chunk) => vec![Value::long(*chunk)],
         }
@@ -183,6 +187,8 @@ pub enum Statement {
     PutSlot,
     /// A lane's position.
     PutLane,
+    /// How a command ended.
+    PutCommandResult,
     /// A configuration record.
     PutConfig,
     /// A configuration record is gone.
@@ -193,7 +199,7 @@ pub enum Statement {
 
 impl Statement {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::PutPayload,
         Self::PutLogChunk,
         Self::PutDueMinute,
@@ -212,6 +218,7 @@ impl Statement {
         Self::PutClaim,
         Self::PutSlot,
         Self::PutLane,
+        Self::PutCommandResult,
         Self::PutConfig,
         Self::RemoveConfig,
         Self::PutConfigEntry,
@@ -271,6 +278,9 @@ impl Statement {
             }
             Self::PutSlot => "UPDATE slots USING TIMESTAMP ? SET record = ? WHERE slot = ? AND epoch = ?",
             Self::PutLane => "INSERT INTO lanes (name, value) VALUES (?, ?) USING TIMESTAMP ?",
+            Self::PutCommandResult => {
+                "INSERT INTO command_results (id, value) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
             Self::PutConfig => "INSERT INTO config (bucket, key, value) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?",
             Self::RemoveConfig => "DELETE FROM config USING TIMESTAMP ? WHERE bucket = ? AND key = ?",
             Self::PutConfigEntry => {

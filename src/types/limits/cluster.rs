@@ -31,6 +31,8 @@ pub const CQL_FEED_KEPT: Duration = Duration::from_hours(24);
 pub const CQL_CHANGE_TRIES: u32 = 3;
 /// Between two of them: a broken connection is made anew within that.
 pub const CQL_CHANGE_PAUSE: Duration = Duration::from_millis(500);
+/// How long it is kept how a command ended: who asked reads it within seconds, or asks again.
+pub const COMMAND_RESULT_KEPT: Duration = Duration::from_hours(1);
 /// How often a node of a cluster looks for changes of the configuration: they are in force everywhere within a second.
 pub const CONFIG_FOLLOW: Duration = Duration::from_millis(250);
 /// Times that a change is decided anew because another node's came first.
