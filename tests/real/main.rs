@@ -9,6 +9,7 @@ mod harness;
 
 mod broker;
 mod changes;
+mod cluster;
 mod cooperative;
 mod foreign;
 mod once;

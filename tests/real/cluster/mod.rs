@@ -1,0 +1,123 @@
+//! The hub as a cluster: several processes on one keyspace and one slot topic, of which any may die, come and go.
+//!
+//! Both servers of `tests/real/servers` must run. Each test has a keyspace, topics and groups of its own, and the machine
+//! to itself: one cluster is enough for it.
+
+mod commands;
+mod configuration;
+mod kills;
+mod ledger;
+mod salted;
+
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::broker::Broker;
+use super::harness::{Hub, Setup, Tenant, merged, run};
+use super::stage::Stage;
+
+/// Where `tests/real/servers` has Cassandra listen.
+const SCYLLA_NODE: &str = "127.0.0.1:19042";
+
+/// Its user and the password.
+const SCYLLA_USER: &str = "cassandra";
+
+/// The slots of these clusters.
+const SLOTS: &str = "16";
+
+/// Base64 of 32 bytes.
+const KEK: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+
+/// What a command, or a change, may take until it is felt on whichever node.
+const SOON: Duration = Duration::from_secs(5);
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A prepared cluster without nodes.
+struct Cluster {
+    broker: Broker<RwLockReadGuard<'static, ()>>,
+    stage: Stage,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Has `migrate` prepare it.
+    fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let broker = Broker::shared();
+        let accepts = std::net::TcpStream::connect(SCYLLA_NODE).is_ok();
+        assert!(accepts, "no Cassandra on {SCYLLA_NODE}: start it with `tests/real/servers up`");
+        let cluster = Self { broker, stage: Stage::new(), _alone: alone };
+        let arguments = ["migrate", "--replication-factor", "1", "--slots", SLOTS, "--topic-replication", "1"];
+        let migrated = run(&arguments, cluster.setup().settings());
+        assert_eq!(migrated.code, Some(0), "{}", migrated.output);
+        cluster
+    }
+
+    /// A node of it.
+    fn setup(&self) -> Setup {
+        let name = self.stage.prefix().replace('-', "_");
+        self.stage
+            .setup()
+            .with("KAFKA_SLOT_TOPIC", &format!("{}-slots", self.stage.prefix()))
+            .with("STORE", "scylla")
+            .with("SCYLLA_NODES", SCYLLA_NODE)
+            .with("SCYLLA_KEYSPACE", &name)
+            .with("SCYLLA_USERNAME", SCYLLA_USER)
+            .with("SCYLLA_PASSWORD", SCYLLA_USER)
+            .with("DEV_KEK", KEK)
+            .with("SHARDS", "1")
+    }
+
+    /// So many nodes, ready.
+    fn start(&self, count: usize) -> Vec<Hub> {
+        (0..count).map(|_| self.setup().start()).collect()
+    }
+}
+
+/// A tenant as each node serves it.
+struct Everywhere {
+    nodes: Vec<Tenant>,
+}
+
+impl Everywhere {
+    /// A new tenant; every node knows its key when this returns.
+    fn new(hubs: &[Hub], name: &str) -> Self {
+        let made = hubs[0].operator().post(&format!("/admin/tenants/{name}/keys"), &json!({})).expect(201);
+        let key = made["key"].as_str().expect("a new key is shown").to_owned();
+        let nodes: Vec<Tenant> = hubs.iter().map(|hub| hub.with_key(&key)).collect();
+        for node in &nodes {
+            soon("a key to be known", || node.api.get("/v1/subscriptions").status == 200);
+        }
+        Self { nodes }
+    }
+
+    /// The tenant at one node.
+    fn at(&self, node: usize) -> &Tenant {
+        &self.nodes[node % self.nodes.len()]
+    }
+}
+
+/// Waits for what must not take long.
+fn soon(what: &str, condition: impl FnMut() -> bool) {
+    super::patience::within(SOON, || what.to_owned(), condition);
+}
+
+/// The members of a destination whose claims run out soon.
+fn short_of_breath(more: Value) -> Value {
+    merged(json!({"timeout_ms": 2_000}), more)
+}
+
+/// Where producers write.
+fn topic_of(cluster: &Cluster, source: &str, partitions: i32) -> String {
+    let topic = cluster.stage.topic(source);
+    cluster.broker.create_topic(&topic, partitions);
+    topic
+}
+
+/// What this run asks for instead of `usual`.
+fn asked_for(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
