@@ -6,6 +6,7 @@ use streaming_hub::types::{AttemptOutcome, Duration, ErrorKind, JobKey, Slot};
 use super::node::Place;
 use super::receivers::Sent;
 use super::world::{Happening, World};
+use crate::events::is_lethal;
 
 impl World {
     /// An engine starts an attempt: its request goes out.
@@ -32,6 +33,10 @@ impl World {
         self.nodes[place.life.node].attempts.insert((place.engine, dispatch.token), number);
         let way = Duration::from_micros(self.rng.u64(50..5_000));
         self.after(way, Happening::Reaches(number));
+        if is_lethal(&dispatch.event) {
+            let soon = Duration::from_micros(self.rng.u64(0..5_000));
+            self.after(soon, Happening::Kill(place.life.node));
+        }
     }
 
     /// A request reaches its receiver.

@@ -37,6 +37,10 @@ pub struct Scenario {
     pub bounds: Bounds,
     /// How often clients ask for something.
     pub commands: u32,
+    /// One event whose dispatch kills its node.
+    pub lethal: bool,
+    /// Records that the store refuses by themselves.
+    pub unstorable_percent: u32,
 }
 
 impl Scenario {
@@ -69,6 +73,8 @@ impl Scenario {
             },
             bounds: draw_bounds(&mut rng),
             commands: if rng.bool() { rng.u32(1..=12) } else { 0 },
+            lethal: !calm && rng.u32(0..8) == 0,
+            unstorable_percent: if rng.u32(0..4) == 0 { 4 } else { 0 },
             span,
         }
     }

@@ -11,6 +11,7 @@ use streaming_hub::types::{Duration, Sequence, Slot, Time};
 use super::faults::Fault;
 use super::node::Place;
 use super::world::{Happening, World};
+use crate::events::is_unstorable;
 use crate::scenario::chance;
 
 /// Events whose rows share a partition of the log.
@@ -27,7 +28,7 @@ pub struct Write {
     phases: VecDeque<Vec<Vec<Row>>>,
     /// Parts of this phase that are not answered.
     open: usize,
-    failed: bool,
+    refusal: Option<Refusal>,
 }
 
 /// What becomes of one partition's rows.
@@ -37,6 +38,8 @@ pub enum Fate {
     Refused,
     /// Refused, as far as the node is told; stored later.
     Late,
+    /// Not taken now or later: one of the rows is to blame.
+    Rejected,
 }
 
 /// Rows by table and partition.
@@ -77,14 +80,14 @@ impl World {
         self.numbered_writes += 1;
         engine.writes.insert(batch.unit, self.numbered_writes);
         let phases = phases(&batch);
-        let write = Write { place, batch, epoch, phases, open: 0, failed: false };
+        let write = Write { place, batch, epoch, phases, open: 0, refusal: None };
         self.writes.insert(self.numbered_writes, write);
         self.write_phase(self.numbered_writes);
     }
 
     fn write_phase(&mut self, number: u64) {
         let Some(parts) = self.writes.get_mut(&number).and_then(|write| write.phases.pop_front()) else {
-            return self.written(number, true);
+            return self.written(number, None);
         };
         if let Some(write) = self.writes.get_mut(&number) {
             write.open = parts.len();
@@ -92,7 +95,9 @@ impl World {
         for rows in parts {
             let down = self.scenario.store.is_down(self.now) && !self.healed;
             let temper = &self.scenario.store;
-            let fate = if self.healed {
+            let fate = if rows.iter().filter_map(Row::new_event).any(|event| is_unstorable(event)) {
+                Fate::Rejected
+            } else if self.healed {
                 Fate::Stored
             } else if down || chance(&mut self.rng, temper.refused_percent) {
                 if self.rng.u32(0..4) == 0 { Fate::Late } else { Fate::Refused }
@@ -121,10 +126,15 @@ impl World {
         }
         if let Some(write) = self.writes.get_mut(&number) {
             write.open -= 1;
-            write.failed |= fate != Fate::Stored;
+            write.refusal = match (fate, write.refusal) {
+                // What became of a part is not known: the whole must be tried again.
+                (Fate::Refused | Fate::Late, _) => Some(Refusal::Unavailable),
+                (Fate::Rejected, None) => Some(Refusal::Rejected),
+                (Fate::Stored | Fate::Rejected, known) => known,
+            };
             if write.open == 0 {
-                let failed = write.failed;
-                self.after(Duration::ZERO, Happening::PhaseAnswered(place.life, number, !failed));
+                let refusal = write.refusal;
+                self.after(Duration::ZERO, Happening::PhaseAnswered(place.life, number, refusal));
             }
         }
     }
@@ -151,17 +161,19 @@ impl World {
     }
 
     /// The node hears of a phase.
-    pub fn phase_answered(&mut self, number: u64, stored: bool) {
-        if stored { self.write_phase(number) } else { self.written(number, false) }
+    pub fn phase_answered(&mut self, number: u64, refusal: Option<Refusal>) {
+        if refusal.is_none() { self.write_phase(number) } else { self.written(number, refusal) }
     }
 
-    fn written(&mut self, number: u64, stored: bool) {
+    fn written(&mut self, number: u64, refusal: Option<Refusal>) {
         let Some(write) = self.writes.remove(&number) else { return };
         let (unit, batch) = (write.batch.unit, write.batch.number);
         let Some(engine) = self.engine(write.place) else { return };
         engine.writes.remove(&unit);
-        let input =
-            if stored { Input::Committed(unit, batch) } else { Input::Refused(unit, batch, Refusal::Unavailable) };
+        let input = match refusal {
+            None => Input::Committed(unit, batch),
+            Some(refusal) => Input::Refused(unit, batch, refusal),
+        };
         self.input(write.place, input);
     }
 

@@ -123,7 +123,10 @@ impl World {
         if !known.is_empty() && chance(&mut self.rng, self.scenario.duplicate_percent) {
             return known[self.rng.usize(0..known.len())].clone();
         }
-        let plan = EventPlan::of_tenant(&mut self.rng, self.scenario.tenants, self.now);
+        let mut plan = EventPlan::of_tenant(&mut self.rng, self.scenario.tenants, self.now);
+        plan.lethal = self.scenario.lethal && self.checks.plans.is_empty();
+        plan.unstorable =
+            self.scenario.unstorable_percent > 0 && chance(&mut self.rng, self.scenario.unstorable_percent);
         self.checks.plans.insert((plan.tenant.clone(), plan.id), plan.clone());
         plan
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bytes::Bytes;
 use fastrand::Rng;
 use streaming_hub::engine::rows::Row;
-use streaming_hub::engine::{BatchNumber, LaneNumber, Read, ReadAnswer, ReadId, Unit};
+use streaming_hub::engine::{BatchNumber, LaneNumber, Read, ReadAnswer, ReadId, Refusal, Unit};
 use streaming_hub::store::Memory;
 use streaming_hub::types::{ConfigChange, Duration, Slot, Time};
+use uuid::Uuid;
 
 use super::checks::{Checks, Rule, Violation};
 use super::faults::Fault;
@@ -64,7 +66,7 @@ pub enum Happening {
     Configured(Life, ConfigChange),
     Fetch(Life, LaneNumber),
     Wake(Place),
-    PhaseAnswered(Life, u64, bool),
+    PhaseAnswered(Life, u64, Option<Refusal>),
     Answered(Place, ReadId, ReadAnswer),
     Ends(usize),
     /// To the store and the receivers.
@@ -377,7 +379,7 @@ impl World {
             Happening::Configured(life, change) => self.configured(life, &change),
             Happening::Fetch(life, lane) => self.fetch(life, lane),
             Happening::Wake(place) => self.wake(place),
-            Happening::PhaseAnswered(_, number, stored) => self.phase_answered(number, stored),
+            Happening::PhaseAnswered(_, number, refusal) => self.phase_answered(number, refusal),
             Happening::Answered(place, id, answer) => self.answered(place, id, answer),
             Happening::Ends(number) => self.ends(number),
             Happening::Part(number, rows, fate) => self.part(number, rows, fate),
@@ -436,13 +438,20 @@ impl World {
             let reached = position.is_some_and(|position| position >= end);
             self.checks.expect(reached, Rule::Stuck, || format!("{slot:?} ends at {end}, its lane is at {position:?}"));
         }
-        let sent: Vec<_> = self.checks.plans.keys().cloned().collect();
-        for name in sent {
-            let kept = self.checks.events.contains_key(&name);
+        let sent: Vec<_> = self.checks.plans.iter().map(|(name, plan)| (name.clone(), plan.unstorable)).collect();
+        for (name, unstorable) in sent {
+            let kept = if unstorable { self.is_quarantined(name.1) } else { self.checks.events.contains_key(&name) };
             self.checks.expect(kept, Rule::Lost, || format!("{name:?} is gone"));
         }
         self.checks.check_commands();
         let quiet = self.nodes.iter().all(Node::is_idle);
         self.checks.expect(quiet, Rule::Stuck, || "something is on its way for ever".to_owned());
+    }
+
+    fn is_quarantined(&self, event: Uuid) -> bool {
+        let id = event.to_string();
+        let is_its =
+            |(name, value): &(Box<str>, Option<Bytes>)| &**name == "ce-id" && value.as_deref() == Some(id.as_bytes());
+        self.store.quarantined().any(|record| record.headers.iter().any(is_its))
     }
 }
