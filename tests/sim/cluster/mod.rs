@@ -27,7 +27,7 @@ use streaming_hub::types::Time;
 use world::Ending;
 
 /// Seeds tried until a deliberate fault must have been seen.
-const SEEDS_PER_FAULT: u64 = 500;
+const SEEDS_PER_FAULT: u64 = 1_000;
 
 #[test]
 fn all_promises_hold_in_a_cluster_in_every_seed() {

@@ -76,7 +76,7 @@ impl World {
         self.checks.commit(&batch);
         let Unit::Slot(slot) = batch.unit else { return };
         let engine = self.nodes[place.life.node].engines.get_mut(&place.engine).expect("an engine that asks");
-        let epoch = if self.fault == Some(Fault::NoEpoch) { 1 } else { engine.epochs.get(&slot).copied().unwrap_or(0) };
+        let epoch = engine.epochs.get(&slot).copied().unwrap_or(0);
         self.numbered_writes += 1;
         engine.writes.insert(batch.unit, self.numbered_writes);
         let phases = phases(&batch);
@@ -157,6 +157,13 @@ impl World {
                 (_, _) => {}
             }
         }
+        let (epoch, number) = match (self.fault, unit) {
+            // As if it were the present owner's latest.
+            (Some(Fault::NoEpoch), Unit::Slot(slot)) => {
+                (self.epochs.get(&slot).copied().unwrap_or(epoch), BatchNumber(self.now.0))
+            }
+            (_, _) => (epoch, number),
+        };
         self.store.apply_as(&Batch { unit, number, rows: Rc::new(rows) }, epoch);
     }
 
@@ -205,6 +212,7 @@ impl World {
     fn take(&mut self, place: Place, slot: Slot) {
         let epoch = self.store.take(slot);
         self.takes += 1;
+        self.epochs.insert(slot, epoch);
         self.say(format_args!("{place:?} takes {slot:?} in epoch {epoch}"));
         if let Some(engine) = self.engine(place) {
             engine.epochs.insert(slot, epoch);

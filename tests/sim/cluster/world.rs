@@ -132,6 +132,8 @@ pub struct World {
     /// When each record was produced.
     pub produced_at: BTreeMap<(Slot, u64), Time>,
     pub store: Memory,
+    /// The last epoch of each slot.
+    pub epochs: BTreeMap<Slot, u64>,
     pub writes: BTreeMap<u64, Write>,
     pub numbered_writes: u64,
     pub config: Config,
@@ -201,6 +203,7 @@ impl World {
             topic: (0..scenario.slots).map(|_| Partition::default()).collect(),
             produced_at: BTreeMap::new(),
             store: Memory::new(scenario.pages),
+            epochs: BTreeMap::new(),
             writes: BTreeMap::new(),
             numbered_writes: 0,
             config: Config::default(),
