@@ -11,6 +11,7 @@
 //! - [`codec`] is the stored form of every record, pure.
 //! - [`embedded`] is the store of one machine, on fjall.
 //! - [`memory`] is the reference: it says what rows and reads mean, and the simulation runs on it.
+//! - [`queries`] is what the API asks, of either.
 //! - [`scylla`] is the store of a cluster, on any server that speaks CQL.
 //! - [`seal`] keeps secrets; [`sealed`] is a configuration record as it is stored.
 
@@ -20,6 +21,8 @@ pub mod configuration;
 pub mod embedded;
 pub mod memory;
 pub mod page;
+#[cfg(feature = "serve")]
+pub mod queries;
 pub mod retention;
 pub mod scylla;
 #[cfg(feature = "serve")]
@@ -36,9 +39,11 @@ use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};
 pub use self::scylla::{ConfigureError, FollowError, Scylla, ScyllaSettings};
 pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, FeedNumber, ObjectId};
 #[cfg(feature = "serve")]
-pub use embedded::{Embedded, EmbeddedSettings, OpenError, Queries};
+pub use embedded::{Embedded, EmbeddedSettings, OpenError};
 pub use memory::Memory;
 pub use page::{Cursor, CursorError, Page};
+#[cfg(feature = "serve")]
+pub use queries::Queries;
 pub use retention::Retention;
 #[cfg(feature = "serve")]
 pub use seal::Kek;

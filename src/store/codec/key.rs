@@ -314,6 +314,14 @@ pub fn dead_letters_of_event(slot: Slot, sequence: Sequence) -> Vec<u8> {
     out
 }
 
+/// What both keys of a dead letter that are in order of time end with.
+#[must_use]
+pub fn time_and_place(at: Time, key: JobKey) -> Vec<u8> {
+    let mut out = Vec::with_capacity(20);
+    put_time_and_place(&mut out, at, key);
+    out
+}
+
 /// Reads a [`dead_letter_by_id`] key.
 ///
 /// # Errors

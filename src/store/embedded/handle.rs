@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::committer::{Committer, Done, Submission};
 use super::directory::{self, Lock, OpenError};
 use super::keeper::{Keeper, KeeperSettings};
-use super::queries::Queries;
+use super::queries;
 use super::readers::{self, Query, Question};
 use super::rotation::{Fill, Rotation};
 use super::space::Space;
@@ -17,7 +17,7 @@ use crate::runtime::Clock;
 use crate::store::codec::batch::encode;
 use crate::store::codec::hub::HubRecord;
 use crate::store::seal::Kek;
-use crate::store::{Retention, StoreError, StoreEvent, StoreFault};
+use crate::store::{Queries, Retention, StoreError, StoreEvent, StoreFault};
 use crate::types::{ShardId, limits};
 
 /// How the store is opened.
@@ -167,7 +167,7 @@ impl Embedded {
     /// What the API asks.
     #[must_use]
     pub fn queries(&self) -> Queries {
-        Queries::new(self.clone())
+        Queries::Embedded(queries::Queries::new(self.clone()))
     }
 
     /// Whether there is enough disk to take in more; checked each second.

@@ -32,7 +32,9 @@ mod tests;
 pub use backup::{BackupError, BackupProgress, backup_directory};
 pub use directory::OpenError;
 pub use handle::{Embedded, EmbeddedSettings};
-pub use queries::{
+pub use queries::Queries;
+
+pub use super::queries::{
     DeadLettersQuery, DeliveriesQuery, Delivery, EventsQuery, IdPlace, JobStatus, ListOrder, ProducerDlqQuery,
-    QuarantineQuery, Queries, StoreReport,
+    QuarantineQuery, StoreReport,
 };

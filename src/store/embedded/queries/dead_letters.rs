@@ -2,34 +2,15 @@
 
 use super::super::read::tenant_of;
 use super::super::tables::Tables;
-use super::{Queries, page_size};
+use super::Queries;
 use crate::store::codec::batch::Table;
 use crate::store::codec::dead_letter::{DeadLetter, decode};
 use crate::store::codec::key;
 use crate::store::codec::wire::Reader;
-use crate::store::{Cursor, CursorError, Page, StoreError};
-use crate::types::{DestinationId, End, EndReason, JobKey, Sequence, Slot, SubscriptionId, TenantId, Time, limits};
-
-/// Which dead letters.
-#[derive(Clone, Debug)]
-pub struct DeadLettersQuery {
-    /// Whose; everybody's for the operator.
-    pub tenant: Option<TenantId>,
-    /// Where the last page ended.
-    pub cursor: Option<Cursor>,
-    /// At most so many, 1 to 100.
-    pub limit: usize,
-    /// Dead-lettered at or after.
-    pub from: Option<Time>,
-    /// Dead-lettered before.
-    pub to: Option<Time>,
-    /// Why.
-    pub reason: Option<EndReason>,
-    /// For which subscription.
-    pub subscription: Option<SubscriptionId>,
-    /// To which destination.
-    pub destination: Option<DestinationId>,
-}
+use crate::store::queries::dead_letters::cursor_at;
+use crate::store::queries::{DeadLettersQuery, page_size};
+use crate::store::{Page, StoreError};
+use crate::types::{JobKey, Sequence, Slot, TenantId, Time, limits};
 
 impl Queries {
     /// A page of dead letters, their payloads left out.
@@ -63,11 +44,10 @@ fn find(tables: &Tables, tenant: &TenantId, job: JobKey) -> Result<Option<DeadLe
 
 /// The cursor is the last item's time and place; both the tenant's and everybody's keys end with them.
 fn list(tables: &Tables, query: &DeadLettersQuery) -> Result<Page<DeadLetter>, StoreError> {
-    let low = query.key_at(query.from.unwrap_or(Time::ZERO), FIRST_PLACE);
-    let mut high = query.key_at(query.to.unwrap_or(Time::MAX), FIRST_PLACE);
-    if let Some(cursor) = &query.cursor {
-        let (at, place) = key::decode_time_and_place(&cursor.exactly::<20>()?).map_err(|_| CursorError)?;
-        high = high.min(query.key_at(at, place));
+    let low = key_at(query, query.from.unwrap_or(Time::ZERO), FIRST_PLACE);
+    let mut high = key_at(query, query.to.unwrap_or(Time::MAX), FIRST_PLACE);
+    if let Some((at, place)) = query.place()? {
+        high = high.min(key_at(query, at, place));
     }
     let mut items = Vec::new();
     let mut bytes = 0;
@@ -82,8 +62,7 @@ fn list(tables: &Tables, query: &DeadLettersQuery) -> Result<Page<DeadLetter>, S
         items.extend(found.filter(|letter| query.wants(letter)).map(without_payload));
         let full = items.len() >= page_size(query.limit);
         if full || looked_at >= limits::SCAN_MAX_EVENTS || bytes >= limits::SCAN_MAX_BYTES {
-            let tail = key[key.len() - 20..].to_vec();
-            return Ok(Page { items, next: Some(Cursor::new(tail)) });
+            return Ok(Page { items, next: Some(cursor_at(at, place)) });
         }
     }
     Ok(Page { items, next: None })
@@ -108,18 +87,10 @@ fn without_payload(mut letter: DeadLetter) -> DeadLetter {
     letter
 }
 
-impl DeadLettersQuery {
-    fn key_at(&self, at: Time, place: JobKey) -> Vec<u8> {
-        match &self.tenant {
-            Some(tenant) => key::dead_letter(tenant, at, place),
-            None => key::dead_letter_by_time(at, place),
-        }
-    }
-
-    fn wants(&self, letter: &DeadLetter) -> bool {
-        let reason_fits = |reason| matches!(letter.job.end, Some((End::DeadLettered(own), _)) if own == reason);
-        self.reason.is_none_or(reason_fits)
-            && self.subscription.is_none_or(|id| letter.job.subscription == id)
-            && self.destination.is_none_or(|id| letter.job.destination == id)
+/// Where a time and place stand in the query's list.
+fn key_at(query: &DeadLettersQuery, at: Time, place: JobKey) -> Vec<u8> {
+    match &query.tenant {
+        Some(tenant) => key::dead_letter(tenant, at, place),
+        None => key::dead_letter_by_time(at, place),
     }
 }

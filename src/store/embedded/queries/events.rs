@@ -4,51 +4,12 @@ use super::super::marks;
 use super::super::read::{folded_event, for_each_pack, slot_record};
 use super::super::tables::Tables;
 use super::super::walk::{Direction, Walk};
-use super::{Queries, page_size};
+use super::Queries;
 use crate::store::codec::fold::FoldedEvent;
-use crate::store::{Cursor, Page, StoreError};
-use crate::types::{Event, Sequence, Slot, SourceId, TenantId, Time, limits};
-
-/// Which events of a tenant.
-#[derive(Clone, Debug)]
-pub struct EventsQuery {
-    /// Whose.
-    pub tenant: TenantId,
-    /// In which order.
-    pub order: ListOrder,
-    /// Where the last page ended.
-    pub cursor: Option<Cursor>,
-    /// At most so many, 1 to 100.
-    pub limit: usize,
-    /// Received at or after.
-    pub from: Option<Time>,
-    /// Received before.
-    pub to: Option<Time>,
-    /// The event key.
-    pub event_type: Option<String>,
-    /// The producing application.
-    pub origin: Option<String>,
-    /// The HTTP source.
-    pub source_id: Option<SourceId>,
-}
-
-/// The order of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListOrder {
-    /// Oldest first: always with a cursor to go on from, as the pull API needs.
-    OldestFirst,
-    /// Newest first.
-    NewestFirst,
-}
-
-/// Where the id of an event is filed: what the engine's dedup made of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdPlace {
-    /// The bucket: minutes since the epoch.
-    pub minute: u64,
-    /// The dedup key.
-    pub key: u128,
-}
+use crate::store::queries::events::{cursor_at, end_of_list};
+use crate::store::queries::{EventsQuery, IdPlace, ListOrder, page_size};
+use crate::store::{Page, StoreError};
+use crate::types::{Sequence, Slot, TenantId, Time, limits};
 
 impl Queries {
     /// A page of a tenant's events.
@@ -113,7 +74,7 @@ fn find(
 }
 
 fn list(tables: &Tables, slot: Slot, query: &EventsQuery) -> Result<Page<FoldedEvent>, StoreError> {
-    let place = query.cursor.as_ref().map(Cursor::exactly::<8>).transpose()?.map(u64::from_be_bytes);
+    let place = query.place()?;
     let (mut low, mut high) = bounds(tables, slot, query.from, query.to)?;
     let direction = match query.order {
         ListOrder::OldestFirst => {
@@ -139,19 +100,6 @@ fn list(tables: &Tables, slot: Slot, query: &EventsQuery) -> Result<Page<FoldedE
     Ok(Page { items, next: last.map(cursor_at) })
 }
 
-/// Oldest first goes on for ever: its cursor stays where the list ended.
-fn end_of_list(items: Vec<FoldedEvent>, order: ListOrder, last: Option<u64>) -> Page<FoldedEvent> {
-    let next = match order {
-        ListOrder::OldestFirst => Some(cursor_at(last.unwrap_or(0))),
-        ListOrder::NewestFirst => None,
-    };
-    Page { items, next }
-}
-
-fn cursor_at(sequence: u64) -> Cursor {
-    Cursor::new(sequence.to_be_bytes().to_vec())
-}
-
 /// Sequences outside of which nothing was received between `from` and `to`: a minute wider on both sides, so
 /// that neighbours numbered in another order than received are seen.
 pub(super) fn bounds(
@@ -169,14 +117,4 @@ pub(super) fn bounds(
         Some(to) => marks::first_from(tables, slot, to.as_minutes().saturating_add(2))?.0,
     };
     Ok((low, high))
-}
-
-impl EventsQuery {
-    fn wants(&self, event: &Event) -> bool {
-        self.from.is_none_or(|from| event.received_at >= from)
-            && self.to.is_none_or(|to| event.received_at < to)
-            && self.event_type.as_deref().is_none_or(|key| *event.key == *key)
-            && self.origin.as_deref().is_none_or(|origin| event.origin() == origin)
-            && self.source_id.is_none_or(|source| event.source_id == Some(source))
-    }
 }

@@ -4,62 +4,14 @@ use fjall::Keyspace;
 use uuid::Uuid;
 
 use super::super::tables::Tables;
-use super::{Queries, page_size};
+use super::Queries;
 use crate::engine::QuarantineRecord;
 use crate::store::codec::batch::{EncodedBatch, Table};
 use crate::store::codec::{CodecError, lane, producer_dlq, quarantine};
-use crate::store::{Cursor, Page, StoreError};
-use crate::types::ids::uuid_v7;
+use crate::store::queries::records::{TimeRange, cursor_at, first_id};
+use crate::store::queries::{ProducerDlqQuery, QuarantineQuery, StoreReport, page_size};
+use crate::store::{Page, StoreError};
 use crate::types::{LaneName, ProducerDeadLetter, Time, limits};
-
-/// Which quarantined records.
-#[derive(Clone, Debug, Default)]
-pub struct QuarantineQuery {
-    /// Where the last page ended.
-    pub cursor: Option<Cursor>,
-    /// At most so many, 1 to 100.
-    pub limit: usize,
-    /// Met at or after.
-    pub from: Option<Time>,
-    /// Met before.
-    pub to: Option<Time>,
-    /// Of which topic.
-    pub topic: Option<String>,
-    /// Why.
-    pub reason: Option<String>,
-}
-
-/// Which of the producers' dead letters.
-#[derive(Clone, Debug, Default)]
-pub struct ProducerDlqQuery {
-    /// Where the last page ended.
-    pub cursor: Option<Cursor>,
-    /// At most so many, 1 to 100.
-    pub limit: usize,
-    /// Read at or after.
-    pub from: Option<Time>,
-    /// Read before.
-    pub to: Option<Time>,
-    /// Of which dead-letter topic.
-    pub topic: Option<String>,
-    /// With which `x-lerian-dlq-error-class`.
-    pub error_class: Option<String>,
-    /// Of which `ce-tenantid`.
-    pub tenant: Option<String>,
-}
-
-/// How the store stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreReport {
-    /// Bytes on disk.
-    pub disk_bytes: u64,
-    /// Rows of the log, roughly.
-    pub log_rows: usize,
-    /// Journals that are not written to tables yet.
-    pub journals: usize,
-    /// Whether there is enough disk to take in more.
-    pub intake_allowed: bool,
-}
 
 impl Queries {
     /// A page of quarantined records, latest first, with their ids.
@@ -68,13 +20,8 @@ impl Queries {
     /// [`StoreError::Cursor`] for a cursor of another list; [`StoreError::Busy`] when too many wait.
     pub async fn quarantine(&self, query: QuarantineQuery) -> Result<Page<(Uuid, QuarantineRecord)>, StoreError> {
         let list = move |tables: &Tables| {
-            let range = TimeRange { from: query.from, to: query.to, cursor: query.cursor.as_ref() };
-            let wants = |record: &QuarantineRecord| {
-                query.topic.as_deref().is_none_or(|topic| *record.topic == *topic)
-                    && query.reason.as_deref().is_none_or(|reason| record.reason == reason)
-            };
-            page(tables.of(Table::Quarantine), &range, query.limit, |bytes| {
-                Ok(Some(quarantine::decode(bytes)?).filter(wants))
+            page(tables.of(Table::Quarantine), &query.range(), |bytes| {
+                Ok(Some(quarantine::decode(bytes)?).filter(|record| query.wants(record)))
             })
         };
         self.store.ask(list).await
@@ -98,8 +45,7 @@ impl Queries {
     /// [`StoreError::Cursor`] for a cursor of another list; [`StoreError::Busy`] when too many wait.
     pub async fn producer_dlq(&self, query: ProducerDlqQuery) -> Result<Page<(Uuid, ProducerDeadLetter)>, StoreError> {
         let list = move |tables: &Tables| {
-            let range = TimeRange { from: query.from, to: query.to, cursor: query.cursor.as_ref() };
-            page(tables.of(Table::ProducerDlq), &range, query.limit, |bytes| {
+            page(tables.of(Table::ProducerDlq), &query.range(), |bytes| {
                 Ok(Some(producer_dlq::decode(bytes)?).filter(|record| query.wants(record)))
             })
         };
@@ -178,21 +124,13 @@ fn lanes(tables: &Tables) -> Result<Vec<(LaneName, u64)>, StoreError> {
     Ok(positions)
 }
 
-/// A part of a table whose keys are UUIDv7.
-struct TimeRange<'a> {
-    from: Option<Time>,
-    to: Option<Time>,
-    cursor: Option<&'a Cursor>,
-}
-
 fn page<T>(
     table: &Keyspace,
     range: &TimeRange<'_>,
-    limit: usize,
     mut decode: impl FnMut(&[u8]) -> Result<Option<T>, StoreError>,
 ) -> Result<Page<(Uuid, T)>, StoreError> {
-    let low = uuid_v7(range.from.unwrap_or(Time::ZERO), 0).into_bytes();
-    let mut high = range.to.map_or([0xff; 16], |to| uuid_v7(to, 0).into_bytes());
+    let low = first_id(range.from.unwrap_or(Time::ZERO)).into_bytes();
+    let mut high = range.to.map_or([0xff; 16], |to| first_id(to).into_bytes());
     if let Some(cursor) = range.cursor {
         high = high.min(cursor.exactly::<16>()?);
     }
@@ -203,19 +141,10 @@ fn page<T>(
         bytes += value.len();
         let id = Uuid::from_slice(&key).map_err(|_| CodecError::Value { kind: "record", field: "id" })?;
         items.extend(decode(&value)?.map(|record| (id, record)));
-        let full = items.len() >= page_size(limit);
+        let full = items.len() >= page_size(range.limit);
         if full || looked_at >= limits::SCAN_MAX_EVENTS || bytes >= limits::SCAN_MAX_BYTES {
-            return Ok(Page { items, next: Some(Cursor::new(id.into_bytes().to_vec())) });
+            return Ok(Page { items, next: Some(cursor_at(id)) });
         }
     }
     Ok(Page { items, next: None })
-}
-
-impl ProducerDlqQuery {
-    fn wants(&self, record: &ProducerDeadLetter) -> bool {
-        let fits = |wanted: &Option<String>, own: Option<&str>| wanted.is_none() || wanted.as_deref() == own;
-        fits(&self.topic, Some(&record.topic))
-            && fits(&self.error_class, record.error_class.as_deref())
-            && fits(&self.tenant, record.tenant.as_deref())
-    }
 }
