@@ -365,6 +365,8 @@ pub const CQL_PAGE_ROWS: i32 = 256;
 pub const CQL_READS_AT_ONCE: usize = 16;
 /// Chunks of the tenants' index that one page of a queue looks into: each costs a request.
 pub const CQL_INDEX_CHUNKS_PER_PAGE: u64 = 64;
+/// Partitions that lanes are dealt into, so that all are listed without a scan. Changing it loses positions.
+pub const CQL_LANE_BUCKETS: u8 = 16;
 
 // ── Responses (contract) ─────────────────────────────────────────────────────────────────────────────────
 

@@ -21,10 +21,22 @@ pub struct DeadLetter {
 
 /// Appends a dead letter. Tenant, time and place stand in the key.
 pub fn encode(event: &Event, job: &JobRecord, out: &mut Vec<u8>) {
-    out.push(VERSION);
     let mut row = Vec::with_capacity(event.weight());
     event::encode(event, &[], &mut row);
-    put_blob(out, &row);
+    put(&row, job, out);
+}
+
+/// Appends a dead letter whose payload is kept beside it: read, it has none.
+pub fn encode_without_payload(event: &Event, job: &JobRecord, out: &mut Vec<u8>) {
+    let size = event.payload.len();
+    let mut row = Vec::with_capacity(event.weight() - size);
+    event::encode_without_payload(event, &[], size as u64, &mut row);
+    put(&row, job, out);
+}
+
+fn put(row: &[u8], job: &JobRecord, out: &mut Vec<u8>) {
+    out.push(VERSION);
+    put_blob(out, row);
     put_job(out, job);
 }
 
@@ -92,6 +104,10 @@ mod tests {
             let mut out = Vec::new();
             encode(&event, &job, &mut out);
             let tenant = event.tenant.clone();
+            prop_assert_eq!(decode(&tenant, job.key, &out), Ok(DeadLetter { event: event.clone(), job: job.clone() }));
+            out.clear();
+            encode_without_payload(&event, &job, &mut out);
+            let event = Event { payload: bytes::Bytes::new(), ..event };
             prop_assert_eq!(decode(&tenant, job.key, &out), Ok(DeadLetter { event, job }));
         }
 

@@ -11,7 +11,8 @@
 //! - *`log_chunks` before the chunk's first event, `due_minutes` before the minute's first due row.* Readers look
 //!   only where a chunk or minute is listed. A listed one that is empty costs one request.
 //! - *A dead letter before the row that ends its job.* The end of a job whose copy is missing would lose the dead
-//!   letter for good. A copy whose job is still open is written again when the job ends.
+//!   letter for good. A copy whose job is still open is written again when the job ends; whoever lists dead letters
+//!   leaves it out until then.
 //! - *A quarantined record before its lane's position*: the position says that the record is kept.
 //! - *Due rows before the log, both before cursors and records.* A due row whose job has moved on is ignored. An
 //!   attempt without its due row is in the tail, behind a cursor or has an earlier due row, as before: what gives

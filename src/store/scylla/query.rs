@@ -120,7 +120,7 @@ impl Query {
                 "SELECT ordinal, at, tenant FROM dead_letters_of_event WHERE slot = ? AND sequence = ?"
             }
             Self::DeadLetter => {
-                "SELECT value FROM dead_letters \
+                "SELECT value, payload FROM dead_letters \
                  WHERE tenant = ? AND day = ? AND at = ? AND slot = ? AND sequence = ? AND ordinal = ?"
             }
             Self::CommandResult => "SELECT value FROM command_results WHERE id = ?",

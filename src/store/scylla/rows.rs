@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use super::epoch::Epoch;
 use super::part::Part;
-use super::phase::{Gather, PlannedRow, Stage};
+use super::phase::{Gather, Phase, PlannedRow, Stage};
 use super::plan::log_chunk;
 use super::statement::{Partition, Statement, Value};
 use crate::engine::rows::{DestinationRecord, NewJob, SlotRecord};
 use crate::engine::{QuarantineRecord, Row};
 use crate::store::Retention;
-use crate::store::codec::{dead_letter, destination, event, ids, job, lane, overflow, quarantine, slot};
+use crate::store::codec::{dead_letter, destination, event, ids, job, lane, overflow, producer_dlq, quarantine, slot};
 use crate::types::{
-    AttemptRecord, ClaimRecord, DestinationId, Duration, End, Event, JobKey, JobRecord, Sequence, Slot, SubscriptionId,
-    TenantId, Time, limits,
+    AttemptRecord, ClaimRecord, DestinationId, Duration, End, Event, JobKey, JobRecord, LaneName, ProducerDeadLetter,
+    Sequence, Slot, SubscriptionId, TenantId, Time, limits,
 };
 
 /// How long rows of each kind live, in the seconds of `USING TTL`.
@@ -287,12 +287,16 @@ impl<'a> Writing<'a> {
     fn put_dead_letter(&self, event: &Event, job: &JobRecord, gather: &mut Gather) {
         let at = job.end.map_or(job.created_at, |(_, at)| at);
         let key = job.key;
-        let value = Value::Blob(bytes_of(|out| dead_letter::encode(event, job, out)));
+        let value = Value::Blob(bytes_of(|out| dead_letter::encode_without_payload(event, job, out)));
         let ordinal = Value::Int(key.ordinal.into());
         let ttl = self.kept.dead_letters;
-        let columns = [Value::long(at.0), Value::slot(key.slot), Value::long(key.sequence.0), ordinal.clone(), value];
+        let place = [Value::long(at.0), Value::slot(key.slot), Value::long(key.sequence.0), ordinal.clone()];
+        let columns = place.iter().cloned().chain([value, Value::Blob(event.payload.clone())]);
         let partition = Partition::DeadLetters(event.tenant.clone(), day_of(at));
         self.put_lasting((Stage::Named, partition), Statement::PutDeadLetter, columns, ttl, gather);
+        let columns = place.into_iter().chain([Value::tenant(&event.tenant)]);
+        let partition = Partition::DeadLettersByHour(hour_of(at));
+        self.put_lasting((Stage::Named, partition), Statement::PutDeadLetterByHour, columns, ttl, gather);
         let columns = [ordinal, Value::long(at.0), Value::tenant(&event.tenant)];
         let partition = Partition::DeadLettersOfEvent(key.slot, key.sequence);
         self.put_lasting((Stage::Named, partition), Statement::PutDeadLetterOfEvent, columns, ttl, gather);
@@ -377,14 +381,7 @@ fn lasting(
 /// For a slot's row: the engine sends those in the slot's own batch.
 pub(super) fn put_lane_row(row: &Row, kept: &Lifetimes, gather: &mut Gather) {
     match row {
-        Row::Lane { name, position } => {
-            let partition = Partition::Lane(name.clone());
-            let value = Value::Blob(bytes_of(|out| lane::encode(*position, out)));
-            let mut values = partition.key();
-            // The position is the timestamp: whoever writes it, the highest stands.
-            values.extend([value, Value::long(*position)]);
-            gather.put(Stage::Records, partition, PlannedRow { statement: Statement::PutLane, values });
-        }
+        Row::Lane { name, position } => put_position(name, *position, gather),
         Row::Quarantine(record) => put_quarantine(record, kept, gather),
         Row::Event { .. }
         | Row::Run { .. }
@@ -398,6 +395,38 @@ pub(super) fn put_lane_row(row: &Row, kept: &Lifetimes, gather: &mut Gather) {
         | Row::Ids { .. }
         | Row::Slot(_) => unreachable!("a slot's rows travel in the slot's own batch"),
     }
+}
+
+fn put_position(name: &LaneName, position: u64, gather: &mut Gather) {
+    let partition = Partition::of_lane(name);
+    let mut values = partition.key();
+    let value = Value::Blob(bytes_of(|out| lane::encode(position, out)));
+    // The position is the timestamp: whoever writes it, the highest stands.
+    values.extend([Value::Text(name.0.clone()), value, Value::long(position)]);
+    gather.put(Stage::Records, partition, PlannedRow { statement: Statement::PutLane, values });
+}
+
+/// Records of producers' dead-letter topics, then the position of their lane.
+#[must_use]
+pub fn plan_producer_dead_letters(
+    records: &[ProducerDeadLetter],
+    position: Option<(&LaneName, u64)>,
+    kept: &Lifetimes,
+) -> Vec<Phase> {
+    let mut gather = Gather::default();
+    for record in records {
+        let id = quarantine::record_id(record.received_at, &record.topic, record.partition, record.offset);
+        let value = Value::Blob(bytes_of(|out| producer_dlq::encode(record, out)));
+        let partition = Partition::ProducerDlq(hour_of(record.received_at));
+        let columns = [Value::Uuid(id), value];
+        let ttl = (kept.quarantine, record.received_at);
+        let row = lasting(&partition, Statement::PutProducerDeadLetter, columns, ttl);
+        gather.put(Stage::Named, partition, row);
+    }
+    if let Some((name, position)) = position {
+        put_position(name, position, &mut gather);
+    }
+    gather.finish()
 }
 
 fn put_quarantine(record: &QuarantineRecord, kept: &Lifetimes, gather: &mut Gather) {
@@ -415,15 +444,22 @@ fn bytes_of(encode: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     out.into()
 }
 
+/// The span of a partition of a day.
+pub const DAY: Duration = Duration::from_hours(24);
+
+/// The span of a partition of an hour.
+pub const HOUR: Duration = Duration::from_hours(1);
+
 /// Days since the epoch.
 #[must_use]
 pub const fn day_of(at: Time) -> u64 {
-    at.as_secs() / 86_400
+    at.0 / DAY.0
 }
 
 /// Hours since the epoch.
-const fn hour_of(at: Time) -> u64 {
-    at.as_secs() / 3_600
+#[must_use]
+pub const fn hour_of(at: Time) -> u64 {
+    at.0 / HOUR.0
 }
 
 const fn end_of_minute(minute: u64) -> Time {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::types::{LaneName, Sequence, Slot, TenantId};
+use crate::types::{LaneName, Sequence, Slot, TenantId, limits};
 
 /// A value bound to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,10 +66,14 @@ pub enum Partition {
     DueMinutes(Slot),
     /// `dead_letters`: a tenant's of one day since the epoch.
     DeadLetters(TenantId, u64),
+    /// `dead_letters_by_hour`: of one hour since the epoch.
+    DeadLettersByHour(u64),
     /// `dead_letters_of_event`.
     DeadLettersOfEvent(Slot, Sequence),
     /// `quarantine`: of one hour since the epoch.
     Quarantine(u64),
+    /// `producer_dlq`: of one hour since the epoch.
+    ProducerDlq(u64),
     /// `due`: of one minute since the epoch.
     Due(Slot, u64),
     /// `log`: one chunk.
@@ -86,8 +90,8 @@ pub enum Partition {
     Claims(Slot),
     /// `slots`.
     Slot(Slot),
-    /// `lanes`.
-    Lane(LaneName),
+    /// `lanes`: of one of [`limits::CQL_LANE_BUCKETS`] buckets.
+    Lanes(u8),
     /// `command_results`.
     CommandResult(Uuid),
     /// `config`: one bucket of tenants.
@@ -105,8 +109,10 @@ impl Partition {
             Self::LogChunks(_) => "log_chunks",
             Self::DueMinutes(_) => "due_minutes",
             Self::DeadLetters(..) => "dead_letters",
+            Self::DeadLettersByHour(_) => "dead_letters_by_hour",
             Self::DeadLettersOfEvent(..) => "dead_letters_of_event",
             Self::Quarantine(_) => "quarantine",
+            Self::ProducerDlq(_) => "producer_dlq",
             Self::Due(..) => "due",
             Self::Log(..) => "log",
             Self::Ids(..) => "ids",
@@ -115,7 +121,7 @@ impl Partition {
             Self::Overflow(_) => "overflow",
             Self::Claims(_) => "claims",
             Self::Slot(_) => "slots",
-            Self::Lane(_) => "lanes",
+            Self::Lanes(_) => "lanes",
             Self::CommandResult(_) => "command_results",
             Self::Config(_) => "config",
             Self::ConfigFeed(_) => "config_feed",
@@ -139,12 +145,21 @@ impl Partition {
             | Self::Claims(slot)
             | Self::Slot(slot) => vec![Value::slot(*slot)],
             Self::DeadLetters(tenant, day) => vec![Value::tenant(tenant), Value::long(*day)],
-            Self::Quarantine(hour) => vec![Value::long(*hour)],
-            Self::Lane(name) => vec![Value::Text(name.0.clone())],
+            Self::DeadLettersByHour(hour) | Self::Quarantine(hour) | Self::ProducerDlq(hour) => {
+                vec![Value::long(*hour)]
+            }
+            Self::Lanes(bucket) => vec![Value::Int((*bucket).into())],
             Self::CommandResult(id) => vec![Value::Uuid(*id)],
             Self::Config(bucket) => vec![Value::Int((*bucket).into())],
             Self::ConfigFeed(chunk) => vec![Value::long(*chunk)],
         }
+    }
+
+    /// The partition of a lane's position: a sum of its name's bytes says which, for good.
+    #[must_use]
+    pub fn of_lane(name: &LaneName) -> Self {
+        let sum = name.0.bytes().fold(0, u8::wrapping_add);
+        Self::Lanes(sum % limits::CQL_LANE_BUCKETS)
     }
 }
 
@@ -159,10 +174,14 @@ pub enum Statement {
     PutDueMinute,
     /// A dead letter.
     PutDeadLetter,
+    /// When whose dead letter was made.
+    PutDeadLetterByHour,
     /// Where a dead letter of an event is.
     PutDeadLetterOfEvent,
     /// A malformed record.
     PutQuarantine,
+    /// A producer's own dead letter.
+    PutProducerDeadLetter,
     /// A job's time.
     PutDue,
     /// An event, or what became of one of its jobs.
@@ -199,13 +218,15 @@ pub enum Statement {
 
 impl Statement {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::PutPayload,
         Self::PutLogChunk,
         Self::PutDueMinute,
         Self::PutDeadLetter,
+        Self::PutDeadLetterByHour,
         Self::PutDeadLetterOfEvent,
         Self::PutQuarantine,
+        Self::PutProducerDeadLetter,
         Self::PutDue,
         Self::PutLog,
         Self::PutLogPayload,
@@ -234,8 +255,12 @@ impl Statement {
             Self::PutLogChunk => "INSERT INTO log_chunks (slot, chunk) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?",
             Self::PutDueMinute => "INSERT INTO due_minutes (slot, minute) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?",
             Self::PutDeadLetter => {
-                "INSERT INTO dead_letters (tenant, day, at, slot, sequence, ordinal, value) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+                "INSERT INTO dead_letters (tenant, day, at, slot, sequence, ordinal, value, payload) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutDeadLetterByHour => {
+                "INSERT INTO dead_letters_by_hour (hour, at, slot, sequence, ordinal, tenant) \
+                 VALUES (?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
             }
             Self::PutDeadLetterOfEvent => {
                 "INSERT INTO dead_letters_of_event (slot, sequence, ordinal, at, tenant) \
@@ -243,6 +268,9 @@ impl Statement {
             }
             Self::PutQuarantine => {
                 "INSERT INTO quarantine (hour, id, value) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?"
+            }
+            Self::PutProducerDeadLetter => {
+                "INSERT INTO producer_dlq (hour, id, value) VALUES (?, ?, ?) USING TTL ? AND TIMESTAMP ?"
             }
             Self::PutDue => {
                 "INSERT INTO due (slot, minute, at, sequence, ordinal, tenant) \
@@ -277,7 +305,7 @@ impl Statement {
                  VALUES (?, ?, ?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
             }
             Self::PutSlot => "UPDATE slots USING TIMESTAMP ? SET record = ? WHERE slot = ? AND epoch = ?",
-            Self::PutLane => "INSERT INTO lanes (name, value) VALUES (?, ?) USING TIMESTAMP ?",
+            Self::PutLane => "INSERT INTO lanes (bucket, name, value) VALUES (?, ?, ?) USING TIMESTAMP ?",
             Self::PutCommandResult => {
                 "INSERT INTO command_results (id, value) VALUES (?, ?) USING TTL ? AND TIMESTAMP ?"
             }
@@ -293,6 +321,12 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_is_found_where_every_release_has_put_it() {
+        let lane = |partition| Partition::of_lane(&LaneName::kafka("lerian.streaming.loans", partition));
+        assert_eq!([lane(0), lane(1), lane(11)], [10, 11, 12].map(Partition::Lanes));
+    }
 
     #[test]
     fn every_statement_stands_once_and_carries_its_own_timestamp() {

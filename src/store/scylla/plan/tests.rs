@@ -294,6 +294,17 @@ fn lanes_positions_come_last_and_only_grow() {
 }
 
 #[test]
+fn a_lane_moves_past_producers_dead_letters_when_they_are_kept() {
+    let (name, letter) = (crate::types::LaneName::kafka("t.dlq", 0), samples::producer_dead_letter(4));
+    let phases = crate::store::scylla::rows::plan_producer_dead_letters(&[letter], Some((&name, 5)), &kept());
+    let plan = Plan { phases, learned: Learned::default() };
+    assert!(phase_of(&plan, Statement::PutProducerDeadLetter) < phase_of(&plan, Statement::PutLane));
+    for row in all_rows(&plan) {
+        assert_eq!(row.values.len(), row.statement.text().matches('?').count(), "{:?}", row.statement);
+    }
+}
+
+#[test]
 fn as_many_values_are_bound_as_a_statement_has_markers() {
     let mut rows = everything();
     rows.extend([cursor(None), event(2, 5)]);

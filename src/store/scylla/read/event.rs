@@ -4,9 +4,9 @@ use bytes::Bytes;
 
 use super::{ReadError, sequence_of, tenant_id};
 use crate::engine::rows::LoggedEvent;
+use crate::store::codec::CodecError;
 use crate::store::codec::event::{self, EventRow};
 use crate::store::codec::fold::{Fold, FoldedEvent};
-use crate::store::codec::{CodecError, dead_letter};
 use crate::store::scylla::part::Part;
 use crate::store::scylla::plan::log_chunk;
 use crate::store::scylla::query::Query;
@@ -244,12 +244,10 @@ async fn payload_copy(
             Value::long(sequence.0),
             Value::Int(ordinal),
         ];
-        let letters: Vec<(Vec<u8>,)> = session.rows(Query::DeadLetter, &values).await?;
-        let Some((value,)) = letters.into_iter().next() else { continue };
-        let ordinal = u16::try_from(ordinal).map_err(|_| CodecError::Value { kind: "row", field: "ordinal" })?;
-        let payload = dead_letter::decode(tenant, JobKey { slot, sequence, ordinal }, &value)?.event.payload;
-        if payload.len() as u64 == size {
-            return Ok(Some(payload));
+        let letters: Vec<(Vec<u8>, Option<Vec<u8>>)> = session.rows(Query::DeadLetter, &values).await?;
+        let payload = letters.into_iter().next().and_then(|(_, payload)| payload);
+        if let Some(payload) = payload.filter(|payload| payload.len() as u64 == size) {
+            return Ok(Some(payload.into()));
         }
     }
     Ok(None)
