@@ -1,10 +1,9 @@
 //! The store: makes a shard's batches durable, reads them back, and keeps configuration.
 //!
-//! The contract, as the shell sees it. A shard hands over its [`crate::engine::Batch`]es with
-//! [`Embedded::submit`] and a [`crate::engine::Read`] with [`Embedded::read`]; both return at once. What became
-//! of them comes back on the shard's channel as [`StoreEvent`]s. Batches of one unit become durable in the
-//! order submitted; an answer reflects every batch whose [`StoreEvent::Committed`] was sent before. The API
-//! asks through [`Queries`] and writes configuration with [`Embedded::configure`].
+//! The contract, as the shell sees it. An engine's [`crate::engine::Batch`]es go in by [`Port::submit`] and its
+//! [`crate::engine::Read`]s by [`Port::read`]; both return at once. What became of them comes back on the port's
+//! channel as [`StoreEvent`]s. Batches of one unit become durable in the order submitted; an answer reflects every
+//! batch whose [`StoreEvent::Committed`] was sent before. The API asks through [`Queries`].
 //!
 //! Not here: what rows mean (the engine), and when to write them.
 //!
@@ -19,6 +18,8 @@ pub mod codec;
 pub mod configuration;
 #[cfg(feature = "serve")]
 pub mod embedded;
+#[cfg(feature = "serve")]
+mod handle;
 pub mod memory;
 pub mod page;
 #[cfg(feature = "serve")]
@@ -35,6 +36,8 @@ pub mod tests;
 
 use crate::engine::{BatchNumber, ReadAnswer, ReadId, Refusal, Unit};
 
+#[cfg(feature = "serve")]
+pub use self::handle::{Port, Store};
 #[cfg(feature = "serve")]
 pub use self::scylla::{ConfigureError, FollowError, Scylla, ScyllaSettings};
 pub use configuration::{ApiKey, ConfigKey, ConfigRecord, ConfigWrite, FeedNumber, ObjectId};
@@ -78,7 +81,7 @@ pub enum StoreError {
     #[cfg(feature = "serve")]
     #[error("the database failed: {0}")]
     Database(#[from] fjall::Error),
-    /// The cluster failed.
+    /// The cluster does not answer, or not as it should.
     #[cfg(feature = "serve")]
     #[error("the cluster failed: {0}")]
     Cluster(#[from] scylla::Failure),

@@ -1,9 +1,13 @@
 //! What every store must do, as tests over "apply a batch, answer a read". A store's own tests run
-//! [`conforms`] with a fresh one for each case, or with a slot of its own for each. The feature `real` has it too, for
-//! the tests against real servers.
+//! [`conforms`] with a fresh one for each case, or with a slot of its own for each. A store that the API asks runs
+//! [`lists::list`], too. The feature `real` has it all, for the tests against real servers.
 
 mod chunks;
 pub mod configuration;
+#[cfg(feature = "serve")]
+pub mod lists;
+#[cfg(feature = "serve")]
+pub mod records;
 
 use std::rc::Rc;
 

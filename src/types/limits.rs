@@ -353,8 +353,6 @@ pub const CQL_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub const CQL_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A change of the schema may take this long: all nodes must agree on it.
 pub const CQL_SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Copies of each row that may be asked for: more nodes than a datacenter has are refused, too.
-pub const CQL_REPLICATION_MAX: u32 = 16;
 /// A keyspace's name, in bytes (Cassandra's own limit).
 pub const CQL_KEYSPACE_MAX_BYTES: usize = 48;
 /// Tries to take a slot: each lost one means that somebody else just took it.
@@ -367,6 +365,19 @@ pub const CQL_READS_AT_ONCE: usize = 16;
 pub const CQL_INDEX_CHUNKS_PER_PAGE: u64 = 64;
 /// Partitions that lanes are dealt into, so that all are listed without a scan. Changing it loses positions.
 pub const CQL_LANE_BUCKETS: u8 = 16;
+/// Days, hours or chunks of an index that one page of an API list looks into: each costs a request.
+pub const CQL_PARTITIONS_PER_PAGE: usize = 64;
+/// Events of one page of deliveries that are read from the log: each costs a request.
+pub const CQL_DELIVERIES_EVENTS: usize = 512;
+/// Rows that the server sends in one page of quarantined records, of up to 128 KiB each.
+pub const CQL_PAGE_RECORDS: i32 = 16;
+/// Rows at a chunk's begin in which its first event is looked for: an event's own row comes before its jobs'.
+pub const CQL_CHUNK_HEAD_ROWS: i32 = 32;
+/// Of two events of a slot, the one received so much later has the higher number: ingest nodes' clocks differ by
+/// seconds, and an event waits for the slot topic at most minutes.
+pub const CQL_ARRIVAL_SPREAD: Duration = Duration::from_secs(600);
+/// Queries of the API that run at once: each may hold [`SCAN_MAX_BYTES`].
+pub const CQL_QUERIES_AT_ONCE: usize = 16;
 
 // ── Responses (contract) ─────────────────────────────────────────────────────────────────────────────────
 

@@ -1,16 +1,17 @@
 //! The real server, a keyspace on it for this run, and a store that is asked and answered in step.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::{OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use streaming_hub::engine::{Batch, Read, ReadAnswer, ReadId};
 use streaming_hub::runtime::Clock;
-use streaming_hub::store::scylla::{ClusterSettings, MigrateOptions, Taken, migrate};
+use streaming_hub::store::scylla::{ClusterSettings, MigrateOptions, ScyllaPort, Taken, migrate};
 use streaming_hub::store::tests::Subject;
 use streaming_hub::store::{Kek, Retention, Scylla, ScyllaSettings, StoreEvent};
-use streaming_hub::types::{Secret, ShardId, Slot, Time};
+use streaming_hub::types::{Secret, Slot, Time};
 
 use super::fresh_slot;
 
@@ -20,8 +21,8 @@ pub const NODE: &str = "127.0.0.1:19042";
 /// The user it has from the start, and its password.
 pub const USER: &str = "cassandra";
 
-/// The only shard of these tests.
-pub const SHARD: ShardId = ShardId(0);
+/// Among how many slots tenants are dealt: more than all tests use.
+pub const SLOTS: u16 = 1_024;
 
 /// How long the server may take for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ pub fn cluster() -> ClusterSettings {
     static MIGRATED: OnceLock<()> = OnceLock::new();
     let settings = unmigrated(&format!("hub_test_{}", std::process::id()));
     MIGRATED.get_or_init(|| {
-        let options = MigrateOptions { factor: Some(1), slots: None, kek: Some(kek()) };
+        let options = MigrateOptions { factor: Some(1), slots: Some(SLOTS), kek: Some(kek()) };
         migrate(&settings, &options, Time(1)).expect("a keyspace for this run");
     });
     settings
@@ -93,7 +94,6 @@ pub fn kek() -> Kek {
 pub fn node_settings(cluster: ClusterSettings, owner: &str) -> ScyllaSettings {
     ScyllaSettings {
         cluster,
-        shards: 1,
         owner: owner.to_owned(),
         clock: Clock::start(),
         retention: Retention::default(),
@@ -115,8 +115,8 @@ pub fn unmigrated(keyspace: &str) -> ClusterSettings {
 /// One node's store, and a slot of its own.
 pub struct Node {
     pub store: Scylla,
+    pub port: Rc<ScyllaPort>,
     slot: Slot,
-    events: flume::Receiver<StoreEvent>,
 }
 
 impl Node {
@@ -130,37 +130,37 @@ impl Node {
     /// Connects without taking `slot`.
     pub fn connect(owner: &str, slot: Slot) -> Self {
         let store = Scylla::connect(node_settings(cluster(), owner)).expect("the server is there");
-        Self { events: store.events(SHARD), store, slot }
+        Self { port: Rc::new(store.port()), store, slot }
     }
 
     /// Takes its slot.
     pub fn take(&self) -> Taken {
-        futures_lite::future::block_on(self.store.take(self.slot)).expect("the slot is free to be taken")
+        futures_lite::future::block_on(self.port.take(self.slot)).expect("the slot is free to be taken")
     }
 
     /// The same node with another slot of its own.
     pub fn with_another_slot(&self) -> Self {
-        let other = Self { store: self.store.clone(), slot: fresh_slot(), events: self.events.clone() };
+        let other = Self { store: self.store.clone(), port: Rc::clone(&self.port), slot: fresh_slot() };
         other.take();
         other
     }
 
     /// What became of the batch or read under way.
     pub fn next(&self) -> StoreEvent {
-        self.events.recv_timeout(PATIENCE).expect("the store answers")
+        self.port.events().recv_timeout(PATIENCE).expect("the store answers")
     }
 }
 
 impl Subject for Node {
     fn apply(&mut self, batch: &Batch) {
-        self.store.submit(SHARD, std::slice::from_ref(batch));
+        self.port.submit(std::slice::from_ref(batch));
         let told = self.next();
         let StoreEvent::Committed(batches) = told else { panic!("the batch is not durable: {told:?}") };
         assert_eq!(batches, [(batch.unit, batch.number)]);
     }
 
     fn answer(&mut self, read: Read) -> ReadAnswer {
-        self.store.read(SHARD, ReadId(1), read);
+        self.port.read(ReadId(1), read);
         let told = self.next();
         let StoreEvent::Loaded(ReadId(1), answer) = told else { panic!("no answer: {told:?}") };
         *answer

@@ -7,6 +7,7 @@ mod answers;
 mod cassandra;
 mod configuration;
 mod conformance;
+mod lists;
 mod migration;
 mod outage;
 mod ownership;

@@ -7,7 +7,7 @@ use streaming_hub::engine::{Read, ReadAnswer, ReadId, Refusal, Row};
 use streaming_hub::store::StoreEvent;
 use streaming_hub::store::tests::{Subject as _, batch_of, event_row, whole_log};
 
-use super::cassandra::{Node, SHARD, alone, shared};
+use super::cassandra::{Node, alone, shared};
 
 #[test]
 fn a_silent_server_is_unavailable_and_the_same_batch_is_durable_later() {
@@ -15,8 +15,8 @@ fn a_silent_server_is_unavailable_and_the_same_batch_is_durable_later() {
     let mut node = Node::with_a_slot("patient");
     let batch = batch_of(node.slot(), 1, vec![event_row("acme", 1, 1)]);
     let frozen = server.freeze();
-    node.store.submit(SHARD, std::slice::from_ref(&batch));
-    node.store.read(SHARD, ReadId(7), Read::Slot(node.slot()));
+    node.port.submit(std::slice::from_ref(&batch));
+    node.port.read(ReadId(7), Read::Slot(node.slot()));
     let mut told = [node.next(), node.next()];
     told.sort_by_key(|event| matches!(event, StoreEvent::Loaded(..)));
     let [refused, failed] = told;
@@ -25,11 +25,11 @@ fn a_silent_server_is_unavailable_and_the_same_batch_is_durable_later() {
     assert!(matches!(*answer, ReadAnswer::Failed));
     drop(frozen);
     let mut tries = 0;
-    node.store.submit(SHARD, std::slice::from_ref(&batch));
+    node.port.submit(std::slice::from_ref(&batch));
     while let StoreEvent::Refused(_, refusal) = node.next() {
         tries += 1;
         assert!(refusal == Refusal::Unavailable && tries < 10, "{refusal:?} after {tries} tries");
-        node.store.submit(SHARD, std::slice::from_ref(&batch));
+        node.port.submit(std::slice::from_ref(&batch));
     }
     assert_eq!(whole_log(&mut node, 1).len(), 1);
 }
@@ -44,7 +44,7 @@ fn what_the_server_finds_too_large_is_rejected_and_the_rest_goes_on() {
     let LoggedEvent { mut event, mut jobs, .. } = whole_log(&mut node, 1).remove(0);
     event.payload = vec![7; 5 << 20].into();
     let large = Row::DeadLetter { event: Rc::new(event.clone()), job: Box::new(jobs.remove(0)) };
-    node.store.submit(SHARD, &[batch_of(slot, 2, vec![large])]);
+    node.port.submit(&[batch_of(slot, 2, vec![large])]);
     let told = node.next();
     assert!(matches!(told, StoreEvent::Refused(_, Refusal::Rejected)), "{told:?}");
     event.sequence = streaming_hub::types::Sequence(2);

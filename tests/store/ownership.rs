@@ -13,7 +13,7 @@ use streaming_hub::types::{
 };
 use uuid::Uuid;
 
-use super::cassandra::{Node, SHARD, shared};
+use super::cassandra::{Node, shared};
 use super::fresh_slot;
 
 #[test]
@@ -36,7 +36,7 @@ fn racing_takers_get_different_epochs() {
     let racers: Vec<_> = (0..4)
         .map(|_| {
             let store = node.store.clone();
-            std::thread::spawn(move || futures_lite::future::block_on(store.take(slot)))
+            std::thread::spawn(move || futures_lite::future::block_on(store.port().take(slot)))
         })
         .collect();
     let taken = racers.into_iter().map(|racer| racer.join().expect("no panic").expect("a try is left").epoch);
@@ -47,7 +47,7 @@ fn racing_takers_get_different_epochs() {
 fn a_slot_that_was_not_taken_takes_nothing() {
     let _server = shared();
     let node = Node::connect("nobody", fresh_slot());
-    node.store.submit(SHARD, &[batch_of(node.slot(), 1, vec![event_row("acme", 1, 1)])]);
+    node.port.submit(&[batch_of(node.slot(), 1, vec![event_row("acme", 1, 1)])]);
     let StoreEvent::Refused(batches, refusal) = node.next() else { panic!("it is refused") };
     assert_eq!((batches, refusal), (vec![(Unit::Slot(node.slot()), BatchNumber(1))], Refusal::Unavailable));
 }

@@ -12,8 +12,8 @@ use crate::types::source::SourceKind;
 use crate::types::subscription::VerificationState;
 use crate::types::{
     AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, Destination, DestinationId, ErrorKind, Event,
-    LaneName, RetryPolicy, RunId, Secret, Sequence, Source, SourceId, Subscription, SubscriptionId, TenantId, Time,
-    Trigger,
+    JobKey, JobRecord, LaneName, ProducerDeadLetter, RetryPolicy, RunId, Secret, Sequence, Source, SourceId,
+    Subscription, SubscriptionId, TenantId, Time, Trigger,
 };
 
 /// An event of `tenant` with this number and a small payload.
@@ -143,5 +143,48 @@ pub fn source(tenant: &TenantId, id: Uuid) -> Source {
         created_at: Time(1),
         updated_at: Time(1),
         version: 1,
+    }
+}
+
+/// The job of this key, without an end.
+pub fn plain_job(key: JobKey) -> JobRecord {
+    JobRecord {
+        key,
+        subscription: SubscriptionId(Uuid::from_u128(1)),
+        destination: DestinationId(Uuid::from_u128(2)),
+        run: RunId::MATCH,
+        trigger: Trigger::Match,
+        created_at: Time(1),
+        attempts: 8,
+        counted: 8,
+        reclaims: 0,
+        open_claim: None,
+        next_at: None,
+        last_status: Some(500),
+        last_error_kind: Some(ErrorKind::Status),
+        end: None,
+    }
+}
+
+/// What a producer dead-lettered, at this offset.
+pub fn producer_dead_letter(offset: u64) -> ProducerDeadLetter {
+    ProducerDeadLetter {
+        topic: "lerian.streaming.loans.dlq".into(),
+        partition: 0,
+        offset,
+        received_at: Time::from_millis(1_700_000_000_000),
+        tenant: Some("acme".into()),
+        event_id: None,
+        source_topic: None,
+        source_partition: None,
+        source_offset: Some(-1),
+        error_class: Some("timeout".into()),
+        error_message: None,
+        cause_kind: None,
+        retry_count: Some(3),
+        first_failure_at: None,
+        producer_id: None,
+        payload_omitted: Some(true),
+        payload_bytes: None,
     }
 }

@@ -11,50 +11,9 @@ use crate::engine::rows::{CircuitRecord, DestinationRecord, NewJob};
 use crate::engine::{Command, CommandResult, QuarantineRecord};
 use crate::types::{
     AttemptId, AttemptOutcome, AttemptRecord, Attributes, ClaimRecord, DestinationId, Duration, End, EndReason,
-    ErrorKind, Event, HttpRequest, JobKey, JobRecord, LaneName, ProducerDeadLetter, RunId, Sequence, Slot, SourceId,
-    SubscriptionId, TenantId, Time, Trigger,
+    ErrorKind, Event, HttpRequest, JobKey, JobRecord, LaneName, RunId, Sequence, Slot, SourceId, SubscriptionId,
+    TenantId, Time, Trigger,
 };
-
-pub fn plain_job(key: JobKey) -> JobRecord {
-    JobRecord {
-        key,
-        subscription: SubscriptionId(Uuid::from_u128(1)),
-        destination: DestinationId(Uuid::from_u128(2)),
-        run: RunId::MATCH,
-        trigger: Trigger::Match,
-        created_at: Time(1),
-        attempts: 8,
-        counted: 8,
-        reclaims: 0,
-        open_claim: None,
-        next_at: None,
-        last_status: Some(500),
-        last_error_kind: Some(ErrorKind::Status),
-        end: None,
-    }
-}
-
-pub fn producer_dead_letter(offset: u64) -> ProducerDeadLetter {
-    ProducerDeadLetter {
-        topic: "lerian.streaming.loans.dlq".into(),
-        partition: 0,
-        offset,
-        received_at: Time::from_millis(1_700_000_000_000),
-        tenant: Some("acme".into()),
-        event_id: None,
-        source_topic: None,
-        source_partition: None,
-        source_offset: Some(-1),
-        error_class: Some("timeout".into()),
-        error_message: None,
-        cause_kind: None,
-        retry_count: Some(3),
-        first_failure_at: None,
-        producer_id: None,
-        payload_omitted: Some(true),
-        payload_bytes: None,
-    }
-}
 
 pub fn tenant() -> impl Strategy<Value = TenantId> {
     "[a-zA-Zé!~][ -~é]{0,6}".prop_map(|text| TenantId::new(&text).expect("no control characters"))

@@ -159,6 +159,12 @@ impl DeliveriesQuery {
         }
     }
 
+    /// Whether a job of `event` may be one that the list shows: none is older than its event.
+    pub(in crate::store) fn may_want(&self, event: &Event) -> bool {
+        self.to.is_none_or(|to| event.received_at < to)
+            && self.event_type.as_deref().is_none_or(|key| *event.key == *key)
+    }
+
     fn wants(&self, event: &Event, job: &JobRecord) -> bool {
         self.from.is_none_or(|from| job.created_at >= from)
             && self.to.is_none_or(|to| job.created_at < to)

@@ -18,7 +18,7 @@ impl Scylla {
     /// does not answer: the change may have been made.
     pub async fn configure(&self, writes: &[ConfigWrite], head: FeedNumber) -> Result<FeedNumber, ConfigureError> {
         let change = change::encode(&stored(self.kek(), writes)?);
-        let (token, writing) = (super::handle::token(), self.writing());
+        let (token, writing) = (super::take::token(), self.writing());
         self.ask(move |session| async move { feed::configure(&session, change.into(), (head, token), writing).await })
             .await?
     }

@@ -1,35 +1,30 @@
-//! The store's handle: what shards hold. One side thread runs the driver; nothing here waits for it.
+//! The store's handle. One side thread runs the driver; nothing here waits for it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use uuid::Uuid;
+use tokio::sync::Semaphore;
 
 use super::connect::{ClusterError, ClusterSettings, connect, use_keyspace};
 use super::deployment;
 use super::migrate::check_schema;
-use super::phase::Phase;
-use super::plan::{Learned, SlotPlanner, plan_lanes};
-use super::read::{self, Ahead};
+use super::port::ScyllaPort;
+use super::queries;
 use super::rows::Lifetimes;
-use super::session::{Failure, RequestCounts, Requests, Session};
-use super::take::{TakeError, Taken, take};
-use crate::engine::{Batch, BatchNumber, Read, ReadAnswer, ReadId, Refusal, Unit};
+use super::session::{RequestCounts, Requests, Session};
 use crate::runtime::Clock;
 use crate::store::codec::deployment::Deployment;
 use crate::store::seal::Kek;
-use crate::store::{Retention, StoreError, StoreEvent, StoreFault};
-use crate::types::{Sequence, ShardId, Slot, Time, limits};
+use crate::store::{Queries, Retention, StoreError, StoreFault};
+use crate::types::{Slot, TenantId, Time, limits};
 
 /// How the store is opened.
 #[derive(Clone, Debug)]
 pub struct ScyllaSettings {
     /// The cluster.
     pub cluster: ClusterSettings,
-    /// The number of shards: each gets a channel of [`StoreEvent`]s.
-    pub shards: u16,
     /// What this node is called where others read who owns a slot.
     pub owner: String,
     /// The wall clock, for what expires.
@@ -42,50 +37,32 @@ pub struct ScyllaSettings {
 
 /// The store on a cluster. Cheap to clone; the last clone dropped ends the thread, after what is on its way.
 #[derive(Clone)]
-pub struct Scylla(Arc<Inner>);
+pub struct Scylla(pub(super) Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     /// Absent only while dropped.
     tasks: Option<flume::Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    /// Unbounded by themselves: each message answers one batch or read that the shard keeps account of.
-    shards: Vec<Shard>,
     faults: flume::Receiver<StoreFault>,
-    owned: Mutex<BTreeMap<Slot, Arc<Owned>>>,
-    owner: String,
+    /// Each slot's batches, one at a time, whoever in this process writes them.
+    turns: Mutex<BTreeMap<Slot, Turn>>,
+    pub(super) owner: String,
     deployment: Deployment,
     kek: Kek,
-    clock: Clock,
-    kept: Lifetimes,
+    pub(super) clock: Clock,
+    pub(super) kept: Lifetimes,
     requests: Arc<Requests>,
-}
-
-struct Shard {
-    events: (flume::Sender<StoreEvent>, flume::Receiver<StoreEvent>),
-    /// Its lanes' batches, one at a time.
-    lanes: Turn,
-}
-
-/// A slot that this process took.
-struct Owned {
-    planner: Mutex<SlotPlanner>,
-    /// Its batches, one at a time.
-    turn: Turn,
+    retention: Retention,
+    /// One for each query that waits or runs, and one for each that runs.
+    asked: Arc<Semaphore>,
+    answering: Arc<Semaphore>,
 }
 
 /// Two batches of one unit are never carried out at the same time.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+pub(super) type Turn = Arc<tokio::sync::Mutex<()>>;
 
 /// Something to be run on the driver's thread.
 type Task = Box<dyn FnOnce(Arc<Session>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
-
-/// A batch ready to be carried out.
-struct Planned {
-    phases: Vec<Phase>,
-    learned: Learned,
-    owned: Option<Arc<Owned>>,
-    turn: Turn,
-}
 
 impl Scylla {
     /// Connects, checks schema, deployment and key, prepares all statements. Waits for the cluster.
@@ -105,29 +82,27 @@ impl Scylla {
             std::thread::Builder::new().name("store-cql".to_owned()).spawn(work)?
         };
         let deployment = connected.recv().map_err(|_| ClusterError::Stopped)??;
-        let shard = |_| Shard { events: flume::unbounded(), lanes: Turn::default() };
         Ok(Self(Arc::new(Inner {
             tasks: Some(tasks),
             thread: Some(thread),
-            shards: (0..settings.shards).map(shard).collect(),
             faults,
-            owned: Mutex::default(),
+            turns: Mutex::default(),
             owner: settings.owner,
             deployment,
             kek,
             clock: settings.clock,
             kept: settings.retention.into(),
             requests,
+            retention: settings.retention,
+            asked: Arc::new(Semaphore::new(limits::STORE_QUERIES)),
+            answering: Arc::new(Semaphore::new(limits::CQL_QUERIES_AT_ONCE)),
         })))
     }
 
-    /// The channel on which `shard` learns what became of its batches and reads.
-    ///
-    /// # Panics
-    /// When there is no such shard: the shell numbers them.
+    /// A new way in, for one engine.
     #[must_use]
-    pub fn events(&self, shard: ShardId) -> flume::Receiver<StoreEvent> {
-        self.0.shard(shard).events.1.clone()
+    pub fn port(&self) -> ScyllaPort {
+        ScyllaPort::new(self.clone())
     }
 
     /// Where the store says that it can't go on; the process must then end.
@@ -136,98 +111,51 @@ impl Scylla {
         self.0.faults.clone()
     }
 
-    /// Begins to make a shard's batches durable, each by itself. Never waits. A slot's batch is refused until the
-    /// slot was taken.
-    pub fn submit(&self, shard: ShardId, batches: &[Batch]) {
-        for batch in batches {
-            let name = (batch.unit, batch.number);
-            let events = self.0.shard(shard).events.0.clone();
-            let started = match self.plan(shard, batch) {
-                Ok(planned) => self.start(carry_out(planned, name, events.clone())),
-                Err(reason) => {
-                    tracing::error!(unit = ?batch.unit, %reason, "a batch can't be written");
-                    false
-                }
-            };
-            if !started {
-                // The store itself holds the receiver: no answer is lost.
-                let _ = events.try_send(StoreEvent::Refused(vec![name], Refusal::Unavailable));
-            }
-        }
-    }
-
-    /// Begins to answer `read`. Never waits; when too much is on its way it answers [`ReadAnswer::Failed`].
-    pub fn read(&self, shard: ShardId, id: ReadId, read: Read) {
-        let events = self.0.shard(shard).events.0.clone();
-        let slot = read::slot_of(&read);
-        let owned = self.0.owned().get(&slot).cloned();
-        let ahead = ahead_of(owned.as_deref(), &read);
-        let answers = events.clone();
-        let started = self.start(move |session| async move {
-            let answer = read::answer(&session, &read, ahead).await;
-            if let (Some(owned), ReadAnswer::Log { events, .. }) = (owned, &answer) {
-                let mut planner = owned.planner();
-                events.iter().for_each(|logged| planner.met(logged));
-            }
-            let _ = answers.try_send(StoreEvent::Loaded(id, Box::new(answer)));
-        });
-        if !started {
-            let _ = events.try_send(StoreEvent::Loaded(id, Box::new(ReadAnswer::Failed)));
-        }
-    }
-
-    /// Takes `slot`: from now on its batches are this process's, with the epoch that is answered. What a former owner
-    /// still writes hides nothing of it.
-    ///
-    /// # Errors
-    /// [`TakeError`]; the slot is then as it was, or had one owner more that writes nothing.
-    pub async fn take(&self, slot: Slot) -> Result<Taken, TakeError> {
-        let (sender, answer) = flume::bounded(1);
-        let owner = self.0.owner.clone();
-        let started = self.start(move |session| async move {
-            let token = token();
-            // Whoever asked may have given up.
-            let _ = sender.send(take(&session, slot, &owner, token).await);
-        });
-        if !started {
-            return Err(TakeError::Request(Failure::Unavailable("too much is on its way".to_owned())));
-        }
-        let taken = answer.recv_async().await.map_err(|_| TakeError::Stopped)??;
-        let planner = Mutex::new(SlotPlanner::new(slot, taken.epoch, taken.record));
-        let mut owned = self.0.owned();
-        // Batches of the former epoch may still be on their way: they keep their turn.
-        let turn = owned.get(&slot).map(|former| Arc::clone(&former.turn)).unwrap_or_default();
-        owned.insert(slot, Arc::new(Owned { planner, turn }));
-        Ok(taken)
-    }
-
     /// What all nodes of the cluster share.
     #[must_use]
     pub fn deployment(&self) -> Deployment {
         self.0.deployment
     }
 
+    /// What the API asks, of any slot.
+    #[must_use]
+    pub fn queries(&self) -> Queries {
+        Queries::Scylla(queries::Queries::new(self.clone()))
+    }
+
+    /// The slot of a tenant.
+    pub(super) fn slot_of(&self, tenant: &TenantId) -> Slot {
+        Slot::of(tenant, self.0.deployment.slots)
+    }
+
+    /// How long things are kept.
+    pub(super) fn retention(&self) -> Retention {
+        self.0.retention
+    }
+
+    /// Runs `query` of the API on the driver's thread, beside few others.
+    ///
+    /// # Errors
+    /// What `query` says; [`StoreError::Busy`] when too many wait, [`StoreError::Stopped`] when the thread has ended.
+    pub(super) async fn query<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send>(
+        &self,
+        query: impl FnOnce(Arc<Session>) -> F + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let asked = Arc::clone(&self.0.asked).try_acquire_owned().map_err(|_| StoreError::Busy)?;
+        let answering = Arc::clone(&self.0.answering);
+        self.ask(move |session| async move {
+            let _turn = answering.acquire_owned().await.expect("the semaphore is never closed");
+            let answer = query(session).await;
+            drop(asked);
+            answer
+        })
+        .await?
+    }
+
     /// Requests sent to the cluster so far.
     #[must_use]
     pub fn requests(&self) -> RequestCounts {
         self.0.requests.counts()
-    }
-
-    fn plan(&self, shard: ShardId, batch: &Batch) -> Result<Planned, String> {
-        let (inner, now) = (&self.0, self.0.clock.now());
-        match batch.unit {
-            Unit::Lanes => {
-                let plan = plan_lanes(&batch.rows, &inner.kept, now);
-                let turn = Arc::clone(&inner.shard(shard).lanes);
-                Ok(Planned { phases: plan.phases, learned: plan.learned, owned: None, turn })
-            }
-            Unit::Slot(slot) => {
-                let owned = inner.owned().get(&slot).cloned().ok_or("the slot was not taken")?;
-                let plan = owned.planner().plan(&batch.rows, &inner.kept, now).map_err(|error| error.to_string())?;
-                let turn = Arc::clone(&owned.turn);
-                Ok(Planned { phases: plan.phases, learned: plan.learned, owned: Some(owned), turn })
-            }
-        }
     }
 
     pub(super) fn kek(&self) -> &Kek {
@@ -262,7 +190,7 @@ impl Scylla {
     }
 
     /// Runs `work` on the driver's thread; whether there was room.
-    fn start<F: Future<Output = ()> + Send + 'static>(
+    pub(super) fn start<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<Session>) -> F + Send + 'static,
     ) -> bool {
@@ -272,12 +200,10 @@ impl Scylla {
 }
 
 impl Inner {
-    fn shard(&self, shard: ShardId) -> &Shard {
-        self.shards.get(usize::from(shard.0)).expect("the shell numbers shards from 0 to its own count")
-    }
-
-    fn owned(&self) -> MutexGuard<'_, BTreeMap<Slot, Arc<Owned>>> {
-        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The turn of a slot's batches.
+    pub(super) fn turn(&self, slot: Slot) -> Turn {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(slot).or_default())
     }
 }
 
@@ -288,61 +214,6 @@ impl Drop for Inner {
             tracing::error!("the thread of the cluster panicked");
         }
     }
-}
-
-impl Owned {
-    fn planner(&self) -> MutexGuard<'_, SlotPlanner> {
-        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Carries out a batch when it is its turn, and says what became of it.
-fn carry_out(
-    planned: Planned,
-    name: (Unit, BatchNumber),
-    events: flume::Sender<StoreEvent>,
-) -> impl FnOnce(Arc<Session>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send {
-    move |session| {
-        Box::pin(async move {
-            let turn = planned.turn.lock_owned().await;
-            let outcome = session.carry_out(planned.phases).await;
-            drop(turn);
-            let told = match outcome {
-                Ok(()) => {
-                    if let Some(owned) = planned.owned {
-                        owned.planner().acknowledged(&planned.learned);
-                    }
-                    StoreEvent::Committed(vec![name])
-                }
-                Err(failure) => {
-                    tracing::warn!(unit = ?name.0, error = %failure, "a batch was refused");
-                    StoreEvent::Refused(vec![name], failure.refusal())
-                }
-            };
-            let _ = events.try_send(told);
-        })
-    }
-}
-
-/// What the index does not have yet, as far as the read needs it.
-fn ahead_of(owned: Option<&Owned>, read: &Read) -> Ahead {
-    match (owned, read) {
-        (Some(owned), Read::Queue { tenant, from, to, wanted, .. }) => {
-            let planner = owned.planner();
-            let flushed = planner.flushed();
-            Ahead { indexed_below: flushed, pending: planner.pending(tenant, (*from).max(flushed), *to, wanted) }
-        }
-        (Some(owned), Read::Log { .. }) => Ahead { indexed_below: owned.planner().flushed(), pending: Vec::new() },
-        (None, _) | (Some(_), Read::Slot(_) | Read::Due { .. } | Read::Ids { .. } | Read::Event { .. }) => {
-            Ahead { indexed_below: Sequence(u64::MAX), pending: Vec::new() }
-        }
-    }
-}
-
-/// Random, as an identifier.
-pub(super) fn token() -> Uuid {
-    let half = || u128::from(getrandom::u64().expect("the system has random bytes"));
-    Uuid::from_u128((half() << 64) | half())
 }
 
 /// The driver's thread: connects, reports, and runs tasks until the last handle is gone and all are done.
@@ -359,7 +230,7 @@ async fn run(
     if report.send(Ok(deployment)).is_err() {
         return;
     }
-    let room = Arc::new(tokio::sync::Semaphore::new(limits::CQL_TASKS));
+    let room = Arc::new(Semaphore::new(limits::CQL_TASKS));
     while let Ok(task) = inbox.recv_async().await {
         let place = Arc::clone(&room).acquire_owned().await.expect("the semaphore is never closed");
         let (work, faulty) = (tokio::spawn(task(Arc::clone(&session))), faulty.clone());

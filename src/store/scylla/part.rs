@@ -33,6 +33,9 @@ impl Part {
     /// The event itself.
     pub const EVENT: Self = Self { ordinal: EVENT_ORDINAL, kind: EVENT, number: 0 };
 
+    /// The first and the last kind of rows that say what became of an attempt.
+    pub const OUTCOMES: (i8, i8) = (RECLAIM, ATTEMPT);
+
     /// The row of a job that a command made.
     #[must_use]
     pub fn run(ordinal: u16) -> Self {

@@ -1,5 +1,8 @@
 //! What is read, and the conditional writes: one takes a slot, one changes the configuration.
 
+use super::api_query::ApiQuery;
+use crate::types::limits;
+
 /// One statement that returns rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
@@ -49,10 +52,12 @@ pub enum Query {
     ConfigEntries,
     /// Records of the configuration in one bucket.
     Config,
+    /// What only the API asks.
+    Api(ApiQuery),
 }
 
 impl Query {
-    /// All of them.
+    /// All but the API's.
     pub const ALL: [Self; 23] = [
         Self::LastOwner,
         Self::Take,
@@ -119,6 +124,7 @@ impl Query {
             Self::DeadLettersOfEvent => {
                 "SELECT ordinal, at, tenant FROM dead_letters_of_event WHERE slot = ? AND sequence = ?"
             }
+            Self::Api(query) => query.text(),
             Self::DeadLetter => {
                 "SELECT value, payload FROM dead_letters \
                  WHERE tenant = ? AND day = ? AND at = ? AND slot = ? AND sequence = ? AND ordinal = ?"
@@ -138,59 +144,25 @@ impl Query {
 
     /// Whether it must see every conditional write that was decided before.
     #[must_use]
-    pub const fn is_serial(self) -> bool {
-        match self {
-            Self::LastOwner | Self::ConfigHead => true,
-            Self::Take
-            | Self::Overflow
-            | Self::Destinations
-            | Self::Claims
-            | Self::LogChunks
-            | Self::Log
-            | Self::Event
-            | Self::EventRow
-            | Self::JobRows
-            | Self::Payload
-            | Self::Index
-            | Self::Ids
-            | Self::DueMinutes
-            | Self::Due
-            | Self::DeadLettersOfEvent
-            | Self::DeadLetter
-            | Self::CommandResult
-            | Self::ConfigNumber
-            | Self::ChangeConfig
-            | Self::ConfigEntries
-            | Self::Config => false,
-        }
+    pub fn is_serial(self) -> bool {
+        matches!(self, Self::LastOwner | Self::ConfigHead)
     }
 
     /// Whether it is a conditional write: sent twice it may find its own first one.
     #[must_use]
-    pub const fn is_conditional(self) -> bool {
-        match self {
-            Self::Take | Self::ChangeConfig => true,
-            Self::LastOwner
-            | Self::Overflow
-            | Self::Destinations
-            | Self::Claims
-            | Self::LogChunks
-            | Self::Log
-            | Self::Event
-            | Self::EventRow
-            | Self::JobRows
-            | Self::Payload
-            | Self::Index
-            | Self::Ids
-            | Self::DueMinutes
-            | Self::Due
-            | Self::DeadLettersOfEvent
-            | Self::DeadLetter
-            | Self::CommandResult
-            | Self::ConfigNumber
-            | Self::ConfigHead
-            | Self::ConfigEntries
-            | Self::Config => false,
-        }
+    pub fn is_conditional(self) -> bool {
+        matches!(self, Self::Take | Self::ChangeConfig)
+    }
+
+    /// Rows that the server sends in one page.
+    #[must_use]
+    pub fn page_rows(self) -> i32 {
+        if self == Self::Api(ApiQuery::Quarantine) { limits::CQL_PAGE_RECORDS } else { limits::CQL_PAGE_ROWS }
+    }
+}
+
+impl From<ApiQuery> for Query {
+    fn from(query: ApiQuery) -> Self {
+        Self::Api(query)
     }
 }

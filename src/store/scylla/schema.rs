@@ -85,6 +85,8 @@ fn statements_of(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::scylla::api_query::ApiQuery;
+    use crate::store::scylla::query::Query;
     use crate::store::scylla::statement::Statement;
 
     #[test]
@@ -107,6 +109,22 @@ mod tests {
             let place = if words[0] == "UPDATE" { 1 } else { 2 };
             let head = format!("CREATE TABLE IF NOT EXISTS {} (", words[place]);
             assert!(made.iter().any(|made| made.starts_with(&head)), "{head}");
+        }
+    }
+
+    #[test]
+    fn every_table_that_is_read_is_made_and_none_is_scanned() {
+        let made: Vec<String> = steps().into_iter().flat_map(|step| step.statements).collect();
+        let queries = Query::ALL.into_iter().filter(|query| !query.is_conditional());
+        for query in queries.chain(ApiQuery::ALL.map(Query::Api)) {
+            let text = query.text();
+            let (_, source) = text.split_once(" FROM ").expect("it reads a table");
+            let table = source.split_whitespace().next().expect("a name");
+            assert!(
+                made.iter().any(|made| made.starts_with(&format!("CREATE TABLE IF NOT EXISTS {table} ("))),
+                "{text}"
+            );
+            assert!(text.contains(" WHERE ") && !text.contains("ALLOW FILTERING"), "{text}");
         }
     }
 

@@ -19,10 +19,11 @@ use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::api_query::ApiQuery;
 use super::connect::ClusterError;
 use super::phase::{PartitionWrite, Phase};
 use super::query::Query;
-use super::statement::{Statement, Value};
+use super::statement::{Statement, Value, qualified};
 use crate::engine::Refusal;
 use crate::types::limits;
 
@@ -131,12 +132,12 @@ impl Session {
     ) -> Result<Self, ClusterError> {
         let mut writes = BTreeMap::new();
         for statement in Statement::ALL {
-            writes.insert(statement, prepared(&driver, statement.text()).await?);
+            writes.insert(statement, prepared(&driver, &qualified(statement.text(), &keyspace)).await?);
         }
         let mut queries = BTreeMap::new();
-        for query in Query::ALL {
-            let mut prepared = prepared(&driver, query.text()).await?;
-            prepared.set_page_size(limits::CQL_PAGE_ROWS);
+        for query in Query::ALL.into_iter().chain(ApiQuery::ALL.map(Query::Api)) {
+            let mut prepared = prepared(&driver, &qualified(query.text(), &keyspace)).await?;
+            prepared.set_page_size(query.page_rows());
             prepared.set_is_idempotent(!query.is_conditional());
             if query.is_serial() {
                 prepared.set_consistency(Consistency::LocalSerial);
@@ -214,7 +215,7 @@ impl Session {
     /// [`Failure`].
     pub(super) async fn page<R>(
         &self,
-        query: Query,
+        query: impl Into<Query>,
         values: &[Value],
         from: PagingState,
     ) -> Result<(Vec<R>, Option<PagingState>), Failure>
@@ -223,7 +224,7 @@ impl Session {
     {
         let _permit = self.permit().await;
         self.requests.reads.fetch_add(1, Ordering::Relaxed);
-        let page = self.driver.execute_single_page(&self.queries[&query], values, from).await;
+        let page = self.driver.execute_single_page(&self.queries[&query.into()], values, from).await;
         let (result, next) = page.map_err(|error| Failure::from(&error))?;
         let next = match next {
             PagingStateResponse::HasMorePages { state } => Some(state),
@@ -236,10 +237,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Failure`].
-    pub(super) async fn rows<R>(&self, query: Query, values: &[Value]) -> Result<Vec<R>, Failure>
+    pub(super) async fn rows<R>(&self, query: impl Into<Query>, values: &[Value]) -> Result<Vec<R>, Failure>
     where
         R: for<'frame, 'metadata> DeserializeRow<'frame, 'metadata>,
     {
+        let query = query.into();
         let mut all = Vec::new();
         let mut from = PagingState::start();
         loop {

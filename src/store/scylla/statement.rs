@@ -318,14 +318,34 @@ impl Statement {
     }
 }
 
+/// A statement's text with its table named in full: servers warn of prepared statements that rely on `USE`.
+#[must_use]
+pub fn qualified(text: &str, keyspace: &str) -> String {
+    ["INSERT INTO ", "UPDATE ", " FROM "]
+        .into_iter()
+        .fold(text.to_owned(), |text, before| text.replacen(before, &format!("{before}{keyspace}."), 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::scylla::api_query::ApiQuery;
+    use crate::store::scylla::query::Query;
 
     #[test]
     fn a_lane_is_found_where_every_release_has_put_it() {
         let lane = |partition| Partition::of_lane(&LaneName::kafka("lerian.streaming.loans", partition));
         assert_eq!([lane(0), lane(1), lane(11)], [10, 11, 12].map(Partition::Lanes));
+    }
+
+    #[test]
+    fn every_statement_names_its_table_in_full() {
+        let writes = Statement::ALL.into_iter().map(Statement::text);
+        let queries = Query::ALL.into_iter().chain(ApiQuery::ALL.map(Query::Api)).map(Query::text);
+        for text in writes.chain(queries) {
+            assert_eq!(qualified(text, "hub").matches("hub.").count(), 1, "{text}");
+        }
+        assert_eq!(qualified("DELETE FROM config WHERE key = ?", "hub"), "DELETE FROM hub.config WHERE key = ?");
     }
 
     #[test]

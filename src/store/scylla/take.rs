@@ -100,3 +100,13 @@ pub(super) async fn take(session: &Session, slot: Slot, owner: &str, token: Uuid
     }
     Err(TakeError::Contended)
 }
+
+/// Random, as an identifier.
+///
+/// # Panics
+/// When the system has no random bytes.
+#[must_use]
+pub fn token() -> Uuid {
+    let half = || u128::from(getrandom::u64().expect("the system has random bytes"));
+    Uuid::from_u128((half() << 64) | half())
+}

@@ -37,3 +37,39 @@ pub const COMMAND_RESULT_KEPT: Duration = Duration::from_hours(1);
 pub const CONFIG_FOLLOW: Duration = Duration::from_millis(250);
 /// Times that a change is decided anew because another node's came first.
 pub const CONFIG_DECISIONS: u32 = 16;
+/// Records that wait for the slot topic's acknowledgement, in all; beyond, ingest answers 503 and lanes wait.
+pub const SLOT_WRITER_RECORDS: usize = 100_000;
+/// The same in bytes.
+pub const SLOT_WRITER_BYTES: usize = 128 * MIB;
+/// An ingest request is answered 503 when its events are not acknowledged by then; they may be stored nevertheless, and
+/// sent again they are found by their ids.
+pub const SLOT_WRITER_PATIENCE: Duration = Duration::from_secs(10);
+/// Ingest answers 503 at once when the slot topic has acknowledged nothing for so long though records wait.
+pub const SLOT_WRITER_SILENCE: Duration = Duration::from_secs(3);
+/// The first look for the result of a command that another node executes comes after this.
+pub const COMMAND_LOOK_MIN: Duration = Duration::from_millis(20);
+/// The pause between looks doubles up to this.
+pub const COMMAND_LOOK_MAX: Duration = Duration::from_millis(250);
+/// Looks for a command's result, about ten seconds in all; then the API answers 503.
+pub const COMMAND_LOOKS: u32 = 43;
+/// A position in a slot is told to the group this long after all before it became durable: the servers of a cluster
+/// sync their commit log every 10 s by default, and may lose what came after with all replicas at once.
+pub const SYNC_GRACE: Duration = Duration::from_secs(15);
+/// A slot that is to go to another node is given back when its attempts have ended, at the latest after this: the rest
+/// of them run on as claims that the next owner waits for.
+pub const SLOT_RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// Nodes that hold slots on a lease have no shorter session timeout: a lease is that less a margin, told each second.
+pub const LEASE_SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(10);
+/// A lease on slots ends this much before the group's session timeout: for clocks that do not run alike, and for what
+/// was decided a moment before.
+pub const KAFKA_LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// How often a node asks how far the slots' owners are behind what came in.
+pub const SLOT_LAG_LOOK: Duration = Duration::from_secs(2);
+/// What the owners have committed is deleted after so many looks: once a minute.
+pub const SLOT_DELETE_LOOKS: u32 = 30;
+/// Records in all slots that are not settled, beyond which nothing more is taken in, by default.
+pub const SLOT_LAG_MAX: u64 = 1_000_000;
+/// How often the owner of slots is heard of by its group.
+pub const SLOT_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Copies of each row that may be asked for: more nodes than a datacenter has are refused, too.
+pub const CQL_REPLICATION_MAX: u32 = 16;

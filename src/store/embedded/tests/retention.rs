@@ -135,7 +135,7 @@ fn dead_letters_have_a_retention_of_their_own() {
     opened.apply(&batch(1, vec![Row::DeadLetter { event: Rc::new(event), job: Box::new(job) }]));
     let queries = opened.store.queries();
     let count = |opened: &Opened| {
-        let page = opened.wait(queries.dead_letters(super::lists::all_dead_letters())).expect("a page");
+        let page = opened.wait(queries.dead_letters(crate::store::tests::records::all_dead_letters())).expect("a page");
         page.items.len()
     };
     let retention = Retention::default();

@@ -1,7 +1,7 @@
 //! Answers to the engine's reads.
 
 mod due;
-mod event;
+pub(super) mod event;
 mod log;
 mod queue;
 
@@ -38,7 +38,7 @@ enum Room {
 
 /// Why a read has no answer.
 #[derive(Debug, thiserror::Error)]
-enum ReadError {
+pub(super) enum ReadError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] Failure),
@@ -89,7 +89,7 @@ async fn try_answer(session: &Arc<Session>, read: &Read, ahead: Ahead) -> Result
 }
 
 /// Runs reads side by side; what they read comes in their order.
-async fn together<T: Send + 'static>(
+pub(super) async fn together<T: Send + 'static>(
     reads: impl IntoIterator<Item = impl Future<Output = Result<T, ReadError>> + Send + 'static>,
 ) -> Result<Vec<T>, ReadError> {
     let mut reading = JoinSet::new();
@@ -105,7 +105,7 @@ async fn together<T: Send + 'static>(
 }
 
 /// The sequence after, where there is one.
-const fn next(sequence: Sequence) -> Sequence {
+pub(super) const fn next(sequence: Sequence) -> Sequence {
     Sequence(sequence.0.saturating_add(1))
 }
 
@@ -169,18 +169,18 @@ async fn read_ids(session: &Session, slot: Slot, minute: u64, from: Sequence) ->
     }
 }
 
-fn tenant_id(text: &str) -> Result<TenantId, CodecError> {
+pub(super) fn tenant_id(text: &str) -> Result<TenantId, CodecError> {
     TenantId::new(text).map_err(|_| CodecError::Value { kind: "row", field: "tenant" })
 }
 
-fn sequence_of(number: i64) -> Result<Sequence, CodecError> {
+pub(super) fn sequence_of(number: i64) -> Result<Sequence, CodecError> {
     Ok(Sequence(number_of(number)?))
 }
 
-fn ordinal_of(ordinal: i32) -> Result<u16, CodecError> {
+pub(super) fn ordinal_of(ordinal: i32) -> Result<u16, CodecError> {
     u16::try_from(ordinal).map_err(|_| CodecError::Value { kind: "row", field: "ordinal" })
 }
 
-fn number_of(number: i64) -> Result<u64, CodecError> {
+pub(super) fn number_of(number: i64) -> Result<u64, CodecError> {
     u64::try_from(number).map_err(|_| CodecError::Value { kind: "row", field: "number" })
 }
