@@ -15,7 +15,8 @@ use super::rows::{LoggedEvent, Read, Row, Unit};
 use super::shard::{Asked, Shard};
 use super::slot::SlotPhase;
 use super::{Command, CommandId, CommandResult, LaneNumber, Output};
-use crate::types::{DestinationId, JobKey, JobRecord, RunId, Sequence, Slot, TenantId, Time, Trigger, limits};
+use crate::types::ids::uuid_v7_time;
+use crate::types::{DestinationId, End, JobKey, JobRecord, RunId, Sequence, Slot, TenantId, Time, Trigger, limits};
 
 /// Commands that wait for another one on the same event; a lane's have a bound of their own, as all its records.
 const WAITING_MAX: usize = 1_024;
@@ -170,6 +171,7 @@ impl Shard {
             return;
         }
         let result = match event {
+            Some(event) if asker.record.is_some() && is_fulfilled(&event, key, run) => CommandResult::Done(Some(key)),
             Some(event) => self.retry_logged(event, key, run, trigger, now),
             None => CommandResult::NotFound,
         };
@@ -317,6 +319,15 @@ impl Shard {
     pub(super) fn own_slots(&self) -> Vec<Slot> {
         self.slots.keys().copied().collect()
     }
+}
+
+/// Whether the job was delivered after the retry was asked for, by the time that the run's id carries, and has no such
+/// run: it was pending then, a former owner has brought it forward, and another delivery is not wanted.
+fn is_fulfilled(logged: &LoggedEvent, key: JobKey, run: RunId) -> bool {
+    let job = logged.jobs.iter().find(|job| job.key == key);
+    let delivered_at = job.and_then(|job| job.end).and_then(|(end, at)| (end == End::Delivered).then_some(at));
+    let is_made = logged.jobs.iter().any(|job| job.run == run);
+    delivered_at.is_some_and(|at| !is_made && at > uuid_v7_time(run.0))
 }
 
 /// The read that a retry begins with.

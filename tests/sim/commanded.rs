@@ -1,7 +1,7 @@
 //! Commands on a slot's lane: when they are done, and what the next owner makes of those that are not.
 
 use streaming_hub::engine::{Command, CommandId, CommandResult, Input, Row};
-use streaming_hub::types::{ConfigChange, Duration, End, JobKey, RunId, Sequence, Slot, Time, Trigger};
+use streaming_hub::types::{ConfigChange, Duration, End, JobKey, RunId, Sequence, Slot, Time, Trigger, ids};
 use uuid::Uuid;
 
 use crate::stage::{ReadMood, Stage, StoreMood, destination, status, tenant};
@@ -21,7 +21,11 @@ fn stage() -> Stage {
 }
 
 fn retry(key: JobKey, run: u128) -> Command {
-    Command::Retry { tenant: tenant("acme"), key, run: RunId(Uuid::from_u128(run)), trigger: Trigger::Manual }
+    retry_as(key, Uuid::from_u128(run | 0xffff << 112))
+}
+
+fn retry_as(key: JobKey, run: Uuid) -> Command {
+    Command::Retry { tenant: tenant("acme"), key, run: RunId(run), trigger: Trigger::Manual }
 }
 
 fn taken_over(stage: &mut Stage) {
@@ -57,6 +61,22 @@ fn a_retry_that_can_begin_at_once_is_done_once_it_is_claimed() {
     assert_eq!((stage.done.len(), stage.sent.len()), (0, 2));
     stage.store_answers();
     assert_eq!((stage.done.as_slice(), stage.sent.len()), ([(id, CommandResult::Done(Some(key)))].as_slice(), 3));
+}
+
+#[test]
+fn a_retry_that_a_former_owner_has_fulfilled_is_no_second_delivery() {
+    let mut stage = Stage::on_lease(Duration::from_secs(15));
+    stage.pipeline(destination("acme", 1));
+    let event = stage.event("acme", stage.now);
+    stage.record(event);
+    stage.answer(0, status(500));
+    stage.pass(Duration::from_millis(5));
+    stage.command(retry_as(FIRST, ids::uuid_v7(stage.now, 7)));
+    stage.pass(Duration::from_millis(5));
+    stage.answer(1, status(200));
+    taken_over(&mut stage);
+    stage.pass(Duration::from_secs(20));
+    assert_eq!((stage.done.len(), stage.sent.len(), stage.ends(1)), (2, 2, vec![Some(End::Delivered)]));
 }
 
 #[test]
