@@ -31,6 +31,7 @@ pub fn bench(criterion: &mut Criterion) {
         partition: 0,
         offset: 7,
         headers: &HEADERS,
+        key: None,
         payload: Some(&body),
     };
     let rules = DecodeRules::default();

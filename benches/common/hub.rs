@@ -9,6 +9,7 @@ use streaming_hub::engine::AutoDisable;
 use streaming_hub::runtime::Clock;
 use streaming_hub::shard::boot::BootSettings;
 use streaming_hub::shard::{Hub, Shards};
+use streaming_hub::source::decode::DecodeRules;
 use streaming_hub::store::{Embedded, EmbeddedSettings, Retention};
 use streaming_hub::types::{ConfigChange, Destination, Duration, Subscription};
 use tempfile::TempDir;
@@ -48,8 +49,9 @@ impl RunningHub {
             client,
             clock,
             seed: 1,
+            rules: DecodeRules::default(),
         };
-        let hub = Hub::start(&settings, store, &[]).expect("the hub starts");
+        let hub = Hub::start(&settings, store, None, &[]).expect("the hub starts");
         let shards = hub.shards();
         Self { hub, shards, _directory: directory }
     }

@@ -3,7 +3,11 @@
 //! A store of one machine has one writer, this process; that of a cluster has one on every node, and numbers their
 //! changes. The tests of the writer give it one that they write to themselves.
 
-use crate::store::{ConfigRecord, ConfigWrite, ConfigureError, Embedded, FeedNumber, FollowError, Scylla, StoreError};
+use std::rc::Rc;
+
+use crate::store::{
+    ConfigRecord, ConfigWrite, ConfigureError, Embedded, FeedNumber, FollowError, Scylla, Store, StoreError,
+};
 
 use super::shards::Local;
 
@@ -71,5 +75,14 @@ impl ConfigStore for Scylla {
 
     fn is_shared(&self) -> bool {
         true
+    }
+}
+
+/// The part of `store` that keeps configuration.
+#[must_use]
+pub fn of(store: &Store) -> Rc<dyn ConfigStore> {
+    match store {
+        Store::Embedded(store) => Rc::new(store.clone()),
+        Store::Scylla(store) => Rc::new(store.clone()),
     }
 }

@@ -16,7 +16,7 @@ use crate::runtime::channel;
 use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite, FeedNumber, ObjectId};
 use crate::store::{ConfigureError, FollowError, StoreError};
 use crate::types::subscription::{DisabledReason, VerificationState};
-use crate::types::{ConfigChange, Destination, Source, Subscription, SubscriptionId, TenantId, Time, limits};
+use crate::types::{Destination, Source, Subscription, SubscriptionId, TenantId, Time, limits};
 
 use super::config_store::ConfigStore;
 use super::directory::{Directory, Objects};
@@ -208,16 +208,15 @@ impl ConfigWriter {
         }
     }
 
-    /// Puts a durable change into force here.
+    /// Puts a durable change into force here: first where it is acted on, so that what can be seen is in force.
     async fn apply(&self, number: FeedNumber, writes: Vec<ConfigWrite>) {
-        let told: Vec<ConfigChange> = writes.iter().filter_map(ConfigWrite::told).collect();
+        for change in writes.iter().filter_map(ConfigWrite::told) {
+            self.shards.configure(change).await;
+        }
         for write in writes {
             self.directory.borrow_mut().apply(write);
         }
         self.number.set(number);
-        for change in told {
-            self.shards.configure(change).await;
-        }
     }
 
     /// Writes down that the hub itself disabled subscriptions.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::runtime::{sleep, task};
+use crate::store::Embedded;
 use crate::store::configuration::{ConfigKey, ConfigRecord, ConfigWrite};
 use crate::store::embedded::{DeliveriesQuery, JobStatus};
 use crate::types::{TenantId, limits};
@@ -28,8 +29,9 @@ enum Progress {
 /// Takes the tenant's configuration away and lets the rest go on behind. Asked again, it changes nothing.
 ///
 /// # Errors
-/// 503 when the store did not take it.
+/// 503 when the store did not take it, 501 on a cluster.
 pub async fn begin(api: &Rc<Service>, tenant: &TenantId) -> Result<(), Problem> {
+    store(api)?;
     let since = api.now();
     let is_new = api
         .writer
@@ -47,6 +49,12 @@ pub async fn begin(api: &Rc<Service>, tenant: &TenantId) -> Result<(), Problem> 
         task::spawn(finish(Rc::clone(api), tenant.clone()));
     }
     Ok(())
+}
+
+/// The store, which removes rows one by one; a cluster's rows go with their retention.
+fn store(api: &Service) -> Result<&Embedded, Problem> {
+    let means = "delete the tenant's objects; its events go with their retention";
+    api.store.embedded().ok_or_else(|| Problem::not_on_a_cluster(means))
 }
 
 /// Takes up every erasure that a restart interrupted.
@@ -73,10 +81,10 @@ async fn step(api: &Rc<Service>, tenant: &TenantId) -> Result<Progress, Problem>
     if has_attempts(api, tenant).await? {
         return Ok(Progress::Waiting);
     }
-    api.store.erase(tenant).await?;
+    store(api)?.erase(tenant).await?;
     // An event that was on its way when its subscriptions went is durable by now.
     sleep(limits::ERASURE_LOOK.to_std()).await;
-    api.store.erase(tenant).await?;
+    store(api)?.erase(tenant).await?;
     api.forget(tenant);
     // A request that was under way when the keys went may have made one more object.
     let since = api.now();

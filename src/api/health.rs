@@ -23,7 +23,7 @@ pub fn ready(api: &Service) -> Result<Answer, Problem> {
         Phase::Starting => Some("starting"),
         Phase::NotReady | Phase::Draining => Some("draining"),
         Phase::Serving if !api.store.intake_allowed() => Some("the store takes no events"),
-        Phase::Serving => None,
+        Phase::Serving => api.shards.closed(),
     };
     why_not.map_or_else(|| Ok(Answer::json(200, &json!({"status": "ready"}))), |why| Err(Problem::unavailable(why)))
 }

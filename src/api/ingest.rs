@@ -71,6 +71,9 @@ pub fn admit(api: &Service, path: &IngestPath<'_>, head: &Parts) -> Result<Admit
     if !open {
         return Err(Problem::unavailable("the hub takes no events now"));
     }
+    if let Some(why) = api.shards.closed() {
+        return Err(Problem::unavailable(why));
+    }
     let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > u64::from(source.max_body_bytes)) {
         return Err(too_large(source.max_body_bytes as usize));

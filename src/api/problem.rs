@@ -82,6 +82,12 @@ impl Problem {
         Self { retry_after_s, ..Self::new(503, "unavailable", detail) }
     }
 
+    /// 501: a cluster's operator does this by other means.
+    #[must_use]
+    pub fn not_on_a_cluster(means: &str) -> Self {
+        Self::new(501, "not_on_a_cluster", format!("the hub does not do this on a cluster: {means}"))
+    }
+
     /// The JSON text, naming the request.
     #[must_use]
     pub fn to_json(&self, request_id: &str) -> Vec<u8> {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::deliver::Client;
 use crate::deliver::dns::Resolver;
 use crate::runtime::Clock;
-use crate::store::{ConfigRecord, Embedded, FeedNumber, Queries};
+use crate::store::{ConfigRecord, FeedNumber, Queries, Store};
 use crate::types::ids::uuid_v7;
 use crate::types::{Slot, TenantId, Time};
 
@@ -21,6 +21,7 @@ use super::answer::Answer;
 use super::auth::{self, Access, Caller};
 use super::backup::Backup;
 use super::call::Call;
+use super::config_store;
 use super::config_writer::ConfigWriter;
 use super::dispatch;
 use super::idempotency::{self, Decision, Table};
@@ -49,7 +50,7 @@ pub enum Phase {
 /// What the API works with.
 pub struct Links {
     /// The store.
-    pub store: Embedded,
+    pub store: Store,
     /// All configuration as stored; the shards know it already.
     pub configuration: Vec<ConfigRecord>,
     /// The number of the last change in it.
@@ -71,7 +72,7 @@ pub struct Service {
     /// What the operator set.
     pub settings: Settings,
     /// The store: whether events may come in.
-    pub store: Embedded,
+    pub store: Store,
     /// What the store lists and finds.
     pub queries: Queries,
     /// All shards.
@@ -103,7 +104,7 @@ impl Service {
         let Links { store, configuration, feed_number, shards, client, resolver, clock, seed } = links;
         let stored = (configuration, feed_number);
         let service = Rc::new(Self {
-            writer: ConfigWriter::new(Rc::new(store.clone()), Rc::clone(&shards), stored),
+            writer: ConfigWriter::new(config_store::of(&store), Rc::clone(&shards), stored),
             verifier: Verifier::new(),
             backup: RefCell::default(),
             pulls: RefCell::new(PullRate::new(settings.pull)),

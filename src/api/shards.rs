@@ -35,6 +35,8 @@ pub trait Shards {
     fn sequence_of<'a>(&'a self, tenant: &'a TenantId, id: Uuid) -> Local<'a, Option<Sequence>>;
     /// Asks every shard for its report.
     fn report(&self) -> Local<'_, Vec<ShardReport>>;
+    /// Why no event can come in now; `None` when it can.
+    fn closed(&self) -> Option<&'static str>;
     /// Every lane of this process.
     fn lanes(&self) -> Local<'_, Vec<LaneStatus>>;
     /// The metrics of the process, in Prometheus' text format; the store's `fsyncs` come from whoever has the store.
@@ -59,19 +61,19 @@ pub struct LaneStatus {
 /// The shards of this process and its inputs.
 pub struct ProcessShards {
     shards: shard::Shards,
-    /// Absent when the process follows no topics.
-    lanes: Option<LaneBoard>,
+    /// What is known of their lanes, one of each consumer.
+    lanes: Vec<LaneBoard>,
 }
 
 impl ProcessShards {
-    /// Adapts the process' shards and, if it follows topics, what is known of their lanes.
+    /// Adapts the process' shards and what its consumers know of their lanes.
     #[must_use]
-    pub fn new(shards: shard::Shards, lanes: Option<LaneBoard>) -> Self {
+    pub fn new(shards: shard::Shards, lanes: Vec<LaneBoard>) -> Self {
         Self { shards, lanes }
     }
 
     fn lane(&self, shard: ShardId, report: LaneReport) -> LaneStatus {
-        let progress = self.lanes.as_ref().and_then(|lanes| lanes.progress(&report.name.0));
+        let progress = self.lanes.iter().find_map(|lanes| lanes.progress(&report.name.0));
         LaneStatus {
             report,
             shard,
@@ -114,6 +116,10 @@ impl Shards for ProcessShards {
 
     fn report(&self) -> Local<'_, Vec<ShardReport>> {
         Box::pin(self.shards.report())
+    }
+
+    fn closed(&self) -> Option<&'static str> {
+        self.shards.closed()
     }
 
     fn lanes(&self) -> Local<'_, Vec<LaneStatus>> {

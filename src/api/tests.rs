@@ -81,6 +81,10 @@ impl Shards for Notes {
         Box::pin(std::future::ready(self.reports.borrow().clone()))
     }
 
+    fn closed(&self) -> Option<&'static str> {
+        None
+    }
+
     fn lanes(&self) -> Local<'_, Vec<LaneStatus>> {
         Box::pin(std::future::ready(Vec::new()))
     }
@@ -151,7 +155,7 @@ impl Hub {
             clock,
         };
         let links = Links {
-            store: store.clone(),
+            store: store.clone().into(),
             configuration: store.load_configuration().expect("the store answers"),
             feed_number: FeedNumber::default(),
             shards: Rc::clone(&notes) as Rc<dyn Shards>,

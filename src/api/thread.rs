@@ -14,7 +14,7 @@ use crate::runtime::channel::{Receiver, Sender, bounded, reply};
 use crate::runtime::{Clock, ExecutorThread, Listener, sleep};
 use crate::shard::{HubError, Shards};
 use crate::source::kafka::LaneBoard;
-use crate::store::{ConfigRecord, Embedded, FeedNumber};
+use crate::store::{ConfigRecord, FeedNumber, Store};
 
 /// Phases waiting to be entered: there are no more than that.
 const PHASES: usize = 4;
@@ -27,14 +27,18 @@ const LISTEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 pub struct ServerWiring {
     /// The checked configuration.
     pub config: Config,
+    /// What this process is called.
+    pub node: String,
     /// The store.
-    pub store: Embedded,
+    pub store: Store,
     /// All stored configuration; the shards know it already.
     pub configuration: Vec<ConfigRecord>,
+    /// The number of the last change in it.
+    pub feed_number: FeedNumber,
     /// All shards.
     pub shards: Shards,
-    /// What the Kafka consumer knows of the lanes; absent when no topics are followed.
-    pub lanes: Option<LaneBoard>,
+    /// What each Kafka consumer knows of its lanes.
+    pub lanes: Vec<LaneBoard>,
     /// The way out.
     pub client: ClientSettings,
     /// Time.
@@ -120,11 +124,11 @@ async fn begin(wiring: ServerWiring) -> Result<(SocketAddr, Listener, Rc<Service
     let bound = |source| HubError::Listen { address: listen, source };
     let listener = listen_on(listen).await.map_err(bound)?;
     let address = listener.local_address().map_err(bound)?;
-    let settings = Settings::of(&wiring.config, wiring.store.record().slots, node_name(&wiring.store));
+    let settings = Settings::of(&wiring.config, wiring.store.deployment().slots, wiring.node);
     let links = Links {
         store: wiring.store,
         configuration: wiring.configuration,
-        feed_number: FeedNumber::default(),
+        feed_number: wiring.feed_number,
         shards: Rc::new(ProcessShards::new(wiring.shards.clone(), wiring.lanes)),
         resolver: wiring.client.resolver.clone(),
         client: Client::new(wiring.client),
@@ -145,9 +149,4 @@ async fn listen_on(address: SocketAddr) -> std::io::Result<Listener> {
         }
     }
     Listener::bind(address)
-}
-
-/// One machine has one node: it goes by its data directory's id.
-fn node_name(store: &Embedded) -> String {
-    store.record().directory_id.to_string()
 }

@@ -6,7 +6,8 @@ use super::kafka::settings_of;
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
 use crate::config::{Config, KafkaConfig};
-use crate::source::kafka::{outlived, topic_retentions};
+use crate::source::kafka::{Membership, outlived, topic_retentions};
+use crate::source::topic::{Followed, Topics};
 
 /// The command's arguments.
 #[derive(Debug, Args)]
@@ -31,7 +32,9 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
 
 /// One comment line for each topic that ids do not outlive, or one that says that all is well, or not known.
 fn compared(kafka: &KafkaConfig, config: &Config) -> String {
-    match topic_retentions(&settings_of(kafka, ("kafka.group", &kafka.group), String::new())) {
+    let followed = Followed::Events(Topics::new(&kafka.topic_prefix));
+    let nobody = (String::new(), Membership::One);
+    match topic_retentions(&settings_of(kafka, ("kafka.group", &kafka.group), followed, nobody)) {
         Err(error) => {
             format!("# not compared: retention.event with retention.ms of the followed topics: {error}\n")
         }

@@ -11,10 +11,11 @@ use crate::runtime::clock::process_time;
 use crate::shard::{Hub, HubError};
 use crate::source::decode::DecodeRules;
 use crate::source::kafka::{
-    self, DeadLetterTap, KafkaConsumer, KafkaSettings, LaneBoard, Links, StoredUnavailable, TappedLetter, outlived,
-    topic_retentions,
+    self, Assignment, DeadLetterTap, KafkaAlarm, KafkaConsumer, KafkaSettings, LaneBoard, Links, Membership,
+    StoredPosition, StoredUnavailable, TappedLetter, outlived, topic_retentions,
 };
-use crate::store::Embedded;
+use crate::source::topic::{Followed, Topics};
+use crate::store::{Queries, Store};
 use crate::types::{Duration, limits};
 
 /// Alarms waiting; beyond, they are only logged.
@@ -26,72 +27,131 @@ const COMPARE_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The running consumers.
 pub(super) struct Intake {
-    consumer: KafkaConsumer,
-    tap: DeadLetterTap,
-    letters: JoinHandle<()>,
+    /// Producers' events, and a cluster's slots: whichever this process is to read.
+    consumers: Vec<KafkaConsumer>,
+    letters: Option<Letters>,
     /// Ends the comparing thread when it goes.
-    _compared: Sender<()>,
+    compared: Option<Sender<()>>,
+}
+
+/// Producers' dead letters, and the thread that stores them.
+struct Letters {
+    tap: DeadLetterTap,
+    stored: JoinHandle<()>,
 }
 
 impl Intake {
-    /// Starts both consumers. Brokers that are down are waited for.
+    /// Starts the consumers that this process is to have. Brokers that are down are waited for.
     pub(super) fn start(kafka: &KafkaConfig, config: &Config, hub: &Hub) -> Result<Self, HubError> {
-        let store = hub.store().clone();
+        let mut intake = Self { consumers: Vec::new(), letters: None, compared: None };
         let (alarms, raised) = bounded(ALARMS);
         // Every alarm is logged where it is raised; here nobody waits for them.
         drop(raised);
-        let hub_id = store.record().directory_id.to_string();
-        let settings = settings_of(kafka, ("kafka.group", &kafka.group), hub_id.clone());
-        let compared = compare_retention(settings.clone(), config.retention.event)?;
-        let positions = store.clone();
-        let links = Links {
-            shards: hub.kafka(),
-            alarms: alarms.clone(),
-            stored: Some(Box::new(move |lane| {
-                let lanes = positions.load_lanes().map_err(|_| StoredUnavailable)?;
-                Ok(lanes.into_iter().find(|(name, _)| name == lane).map(|(_, position)| position))
-            })),
-            clock: process_time,
-            rules: rules_of(kafka, config),
-        };
-        let consumer = KafkaConsumer::start(settings, links)?;
-        let settings = settings_of(kafka, ("kafka.dlq_group", &kafka.dlq_group), hub_id);
+        if config.role.delivers() && matches!(hub.store(), Store::Scylla(_)) {
+            intake.follow_slots(kafka, hub, alarms.clone())?;
+        }
+        if config.role.takes_in() {
+            intake.follow_producers(kafka, config, hub, alarms)?;
+        }
+        Ok(intake)
+    }
+
+    /// The slots of a cluster. A shard that loses one gives all of its slots back, so nothing is gained where the group
+    /// would leave it some.
+    fn follow_slots(&mut self, kafka: &KafkaConfig, hub: &Hub, alarms: Sender<KafkaAlarm>) -> Result<(), HubError> {
+        let followed = Followed::Slots(kafka.slot_topic.as_str().into());
+        let group = ("kafka.slot_group", kafka.slot_group.as_str());
+        let settings = settings_of(kafka, group, followed, identity(hub));
+        let settings = KafkaSettings { assignment: Assignment::Range, ..settings };
+        let links = Links { shards: hub.slots(), alarms, stored: None, clock: process_time };
+        self.consumers.push(KafkaConsumer::start(settings, links)?);
+        Ok(())
+    }
+
+    fn follow_producers(
+        &mut self,
+        kafka: &KafkaConfig,
+        config: &Config,
+        hub: &Hub,
+        alarms: Sender<KafkaAlarm>,
+    ) -> Result<(), HubError> {
+        let topics = || Topics::new(&kafka.topic_prefix);
+        let group = ("kafka.group", kafka.group.as_str());
+        let settings = settings_of(kafka, group, Followed::Events(topics()), identity(hub));
+        self.compared = Some(compare_retention(settings.clone(), config.retention.event)?);
+        let (shards, stored) = (hub.kafka(), stored_positions(hub.store()));
+        let links = Links { shards, alarms: alarms.clone(), stored, clock: process_time };
+        self.consumers.push(KafkaConsumer::start(settings, links)?);
+        let group = ("kafka.dlq_group", kafka.dlq_group.as_str());
+        let settings = settings_of(kafka, group, Followed::DeadLetters(topics()), identity(hub));
         let (tap, received) = DeadLetterTap::start(settings, alarms, process_time)?;
-        let letters = std::thread::Builder::new()
+        let queries = hub.store().queries();
+        let stored = std::thread::Builder::new()
             .name("dlq-store".to_owned())
-            .spawn(move || store_letters(&store, &received))
+            .spawn(move || store_letters(&queries, &received))
             .map_err(kafka::StartError::Thread)?;
-        Ok(Self { consumer, tap, letters, _compared: compared })
+        self.letters = Some(Letters { tap, stored });
+        Ok(())
     }
 
-    /// What is known of the lanes.
-    pub(super) fn lanes(&self) -> LaneBoard {
-        self.consumer.board()
+    /// What is known of the lanes, those of each consumer.
+    pub(super) fn lanes(&self) -> Vec<LaneBoard> {
+        self.consumers.iter().map(KafkaConsumer::board).collect()
     }
 
-    /// Whether both groups are this hub's.
+    /// Whether all groups are this hub's.
     ///
     /// # Errors
     /// [`HubError::Group`]: the hub must end.
     pub(super) fn check(&self) -> Result<(), HubError> {
-        self.consumer.check()?;
-        Ok(self.tap.check()?)
+        self.consumers.iter().try_for_each(KafkaConsumer::check)?;
+        Ok(self.letters.as_ref().map_or(Ok(()), |letters| letters.tap.check())?)
     }
 
     /// Gives all partitions back and leaves the groups, within `limit`.
     pub(super) fn stop(self, limit: std::time::Duration) {
         let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let consumer = self.consumer.begin_close();
-        if !self.tap.close(limit) | !consumer.wait(limit) {
+        let closing: Vec<_> = self.consumers.into_iter().map(KafkaConsumer::begin_close).collect();
+        let told = self.letters.is_none_or(|letters| letters.end(limit));
+        let closed = closing.iter().filter(|closing| closing.wait(limit)).count();
+        if !told || closed < closing.len() {
             tracing::warn!("the broker did not answer in time; what is not committed comes again");
-        }
-        if self.letters.join().is_err() {
-            tracing::warn!("the thread that stores producers' dead letters had panicked");
         }
     }
 }
 
-fn rules_of(kafka: &KafkaConfig, config: &Config) -> DecodeRules {
+impl Letters {
+    /// Whether what was stored is committed within `limit`.
+    fn end(self, limit: Duration) -> bool {
+        let closed = self.tap.close(limit);
+        if self.stored.join().is_err() {
+            tracing::warn!("the thread that stores producers' dead letters had panicked");
+        }
+        closed
+    }
+}
+
+/// Who this process is to its groups.
+fn identity(hub: &Hub) -> (String, Membership) {
+    let membership = match hub.store() {
+        Store::Embedded(_) => Membership::One,
+        Store::Scylla(_) => Membership::Nodes,
+    };
+    (hub.store().deployment().id.to_string(), membership)
+}
+
+/// The positions that the store keeps; on a cluster the group keeps them alone.
+fn stored_positions(store: &Store) -> Option<StoredPosition> {
+    let Store::Embedded(store) = store else { return None };
+    let store = store.clone();
+    Some(Box::new(move |lane| {
+        let lanes = store.load_lanes().map_err(|_| StoredUnavailable)?;
+        Ok(lanes.into_iter().find(|(name, _)| name == lane).map(|(_, position)| position))
+    }))
+}
+
+/// How producers' records are judged.
+pub(super) fn rules_of(kafka: &KafkaConfig, config: &Config) -> DecodeRules {
     let rules = DecodeRules::new(&kafka.topic_prefix, &config.type_prefix).with_max_payload(config.limits.max_payload);
     if kafka.accept_underscore_headers { rules.accept_underscore_headers() } else { rules }
 }
@@ -127,8 +187,7 @@ fn compare_retention(settings: KafkaSettings, ids: Duration) -> Result<Sender<()
 }
 
 /// Stores letters as they come, those that wait together in one commit; ends with the tap.
-fn store_letters(store: &Embedded, letters: &Receiver<TappedLetter>) {
-    let queries = store.queries();
+fn store_letters(queries: &Queries, letters: &Receiver<TappedLetter>) {
     while let Ok(first) = letters.recv() {
         let batch: Vec<TappedLetter> = std::iter::once(first).chain(letters.try_iter()).collect();
         let records: Vec<_> = batch.iter().map(|tapped| tapped.letter.clone()).collect();

@@ -1,22 +1,28 @@
 //! How the configuration names the Kafka cluster, in the words of the client: for `serve` and `check`.
 
 use crate::config::{CaCertificate, KafkaAssignment, KafkaConfig, ScramMechanism};
-use crate::source::kafka::{self, Assignment, Authority, KafkaSettings, MemberList, Scram, Tls};
-use crate::source::topic::Topics;
+use crate::source::kafka::{self, Assignment, Authority, KafkaSettings, MemberList, Membership, Scram, Tls};
+use crate::source::topic::Followed;
 
 /// Bytes that the client fetches ahead, of all partitions together.
 const PREFETCH_BYTES: usize = 64 * 1024 * 1024;
 /// By how many partitions that is divided.
 const EXPECTED_PARTITIONS: usize = 64;
 
-/// The client's settings for a group, given as its setting's key and value, in the data directory `hub_id`.
-pub fn settings_of(kafka: &KafkaConfig, group: (&'static str, &str), hub_id: String) -> KafkaSettings {
+/// The client's settings for a group, given as its setting's key and value, of the hub `hub_id`.
+pub fn settings_of(
+    kafka: &KafkaConfig,
+    group: (&'static str, &str),
+    followed: Followed,
+    (hub_id, membership): (String, Membership),
+) -> KafkaSettings {
     KafkaSettings {
         brokers: kafka.brokers.join(","),
         group: group.1.to_owned(),
         group_setting: group.0,
-        topics: Topics::new(&kafka.topic_prefix),
+        followed,
         hub_id,
+        membership,
         take_over: kafka.take_over.clone(),
         member_list: MemberList::Told,
         assignment: match kafka.assignment {

@@ -7,8 +7,9 @@ use clap::Args;
 use super::kafka::settings_of;
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
-use crate::config::{Config, KafkaConfig};
-use crate::source::kafka::{SlotTopic, TopicError, TopicMade, make_slot_topic};
+use crate::config::{Config, KafkaConfig, ScyllaConfig};
+use crate::source::kafka::{Membership, SlotTopic, TopicError, TopicMade, make_slot_topic};
+use crate::source::topic::Followed;
 use crate::store::Kek;
 use crate::store::codec::deployment::Deployment;
 use crate::store::scylla::{ClusterError, ClusterSettings, Keyspace, MigrateOptions, Migrated, migrate};
@@ -41,13 +42,7 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
         let fault = config.fault("store.scylla_nodes", "must be set: `migrate` needs a cluster");
         return Err(CommandError::Config(vec![fault]));
     };
-    let settings = ClusterSettings {
-        nodes: cluster.nodes.clone(),
-        keyspace: cluster.keyspace.clone(),
-        login: cluster.login.clone(),
-        datacenter: cluster.datacenter.clone(),
-        authority: cluster.authority.clone(),
-    };
+    let settings = cluster_settings(cluster);
     let options = MigrateOptions {
         factor: arguments.replication_factor,
         slots: arguments.slots,
@@ -63,15 +58,29 @@ pub fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<
 /// Makes the slot topic; what to say of it.
 fn topic(kafka: Option<&KafkaConfig>, slots: u16, replication: u16) -> Result<String, TopicError> {
     let Some(kafka) = kafka else { return Ok("slot topic: kafka.brokers is not set, nothing done".to_owned()) };
-    let settings = settings_of(kafka, ("kafka.group", &kafka.group), String::new());
     let name = kafka.slot_topic.as_str();
+    let followed = Followed::Slots(name.into());
+    let group = ("kafka.slot_group", kafka.slot_group.as_str());
+    let settings = settings_of(kafka, group, followed, (String::new(), Membership::Nodes));
     Ok(match make_slot_topic(&settings, SlotTopic { name, slots }, replication)? {
         TopicMade::Found => format!("slot topic {name}: was there, with {slots} partitions"),
         TopicMade::Made(copies) => format!("slot topic {name}: made, {slots} partitions, copies: {copies}"),
     })
 }
 
-fn key_encryption_key(config: &Config) -> Option<Kek> {
+/// How the cluster is reached.
+pub(super) fn cluster_settings(cluster: &ScyllaConfig) -> ClusterSettings {
+    ClusterSettings {
+        nodes: cluster.nodes.clone(),
+        keyspace: cluster.keyspace.clone(),
+        login: cluster.login.clone(),
+        datacenter: cluster.datacenter.clone(),
+        authority: cluster.authority.clone(),
+    }
+}
+
+/// The key that secrets are sealed with, if one is named.
+pub(super) fn key_encryption_key(config: &Config) -> Option<Kek> {
     let key = config.security.key_encryption_key.as_ref()?;
     key.expose().try_into().ok().map(Kek::new)
 }

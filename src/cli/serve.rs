@@ -9,19 +9,25 @@ use std::net::SocketAddr;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::intake::Intake;
+use super::intake::{Intake, rules_of};
+use super::kafka::settings_of;
+use super::migrate::{cluster_settings, key_encryption_key};
 use super::settings::ConfigArguments;
 use super::{CommandError, Surroundings};
 use crate::api::thread::{ServerThread, ServerWiring};
-use crate::config::{Config, Environment, StoreKind};
+use crate::config::{Config, Environment, KafkaConfig, ScyllaConfig, StoreKind};
 use crate::deliver::dns::Resolver;
 use crate::deliver::tls::Tls;
 use crate::deliver::{ClientSettings, Guard};
 use crate::engine::AutoDisable;
 use crate::runtime::Clock;
 use crate::runtime::boot::{probe, processors};
-use crate::shard::{BootSettings, Hub, HubError};
-use crate::store::{Embedded, EmbeddedSettings, Kek, Retention};
+use crate::runtime::clock::process_time;
+use crate::shard::{BootSettings, Hub, HubError, Inlet};
+use crate::source::decode::DecodeRules;
+use crate::source::kafka::{Deletes, Membership, SlotKeeper, SlotTopic, SlotWriter, check_slot_topic};
+use crate::source::topic::Followed;
+use crate::store::{ConfigRecord, Embedded, EmbeddedSettings, FeedNumber, Retention, Scylla, ScyllaSettings, Store};
 use crate::telemetry::log::{self, LogFormat};
 use crate::types::limits;
 
@@ -40,9 +46,9 @@ pub(super) struct Arguments {
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn run(arguments: Arguments, surroundings: &mut Surroundings<'_>) -> Result<(), CommandError> {
     let config = arguments.config.load(surroundings)?;
-    if config.store.kind == StoreKind::Scylla {
-        let rule = "must be `embedded`: `serve` does not use a cluster in this version";
-        return Err(CommandError::Config(vec![config.fault("store.kind", rule)]));
+    if config.store.kind == StoreKind::Scylla && config.kafka.is_none() {
+        let rule = "must be set with `store.kind = scylla`: events reach a cluster's slots through Kafka";
+        return Err(CommandError::Config(vec![config.fault("kafka.brokers", rule)]));
     }
     let format = match config.environment {
         Environment::Local => LogFormat::Text,
@@ -67,21 +73,21 @@ pub struct Running {
     hub: Hub,
     server: ServerThread,
     kafka: Option<Intake>,
+    _keeper: Option<SlotKeeper>,
     grace: std::time::Duration,
 }
 
 /// Starts a hub; returns once its HTTP endpoint listens.
 ///
 /// # Errors
-/// [`HubError`] says what the machine, the data directory or the address does not allow.
+/// [`HubError`] says what the machine, the data directory, the cluster or the address does not allow.
 pub fn start(config: &Config, clock: Clock) -> Result<Running, HubError> {
     let cpus = processors();
     let shards = config.shards.unwrap_or_else(|| u16::try_from(cpus.len()).unwrap_or(u16::MAX));
     probe(usize::from(shards) + 1)?;
     let client = client_settings(config, clock)?;
-    let store = open_store(config, shards, clock)?;
-    let configuration = store.load_configuration()?;
     let seed = random_seed();
+    let Opened { store, inlet, keeper, configuration, feed_number, node } = open(config, shards, (clock, seed))?;
     let settings = BootSettings {
         shards,
         attempts_max: config.delivery.attempts_per_shard,
@@ -91,22 +97,25 @@ pub fn start(config: &Config, clock: Clock) -> Result<Running, HubError> {
         client: client.clone(),
         clock,
         seed,
+        rules: config.kafka.as_ref().map_or_else(DecodeRules::default, |kafka| rules_of(kafka, config)),
     };
-    let hub = Hub::start(&settings, store, &configuration)?;
+    let hub = Hub::start(&settings, store, inlet, &configuration)?;
     let kafka = config.kafka.as_ref().map(|kafka| Intake::start(kafka, config, &hub)).transpose()?;
     let wiring = ServerWiring {
         config: config.clone(),
+        node,
         store: hub.store().clone(),
         configuration,
+        feed_number,
         shards: hub.shards(),
-        lanes: kafka.as_ref().map(Intake::lanes),
+        lanes: kafka.as_ref().map(Intake::lanes).unwrap_or_default(),
         client,
         clock,
         seed: seed.rotate_left(17),
         cpu: cpus[cpus.len() - 1],
     };
     let server = ServerThread::start(wiring)?;
-    Ok(Running { hub, server, kafka, grace: config.shutdown.timeout.to_std() })
+    Ok(Running { hub, server, kafka, _keeper: keeper, grace: config.shutdown.timeout.to_std() })
 }
 
 impl Running {
@@ -176,22 +185,94 @@ fn client_settings(config: &Config, clock: Clock) -> Result<ClientSettings, HubE
     })
 }
 
-fn open_store(config: &Config, shards: u16, clock: Clock) -> Result<Embedded, HubError> {
-    let key = config.security.key_encryption_key.as_ref();
-    let kek = key.and_then(|key| key.expose().try_into().ok()).map(Kek::new);
+/// What a hub stands on.
+struct Opened {
+    store: Store,
+    /// The way into the slots of a cluster.
+    inlet: Option<Inlet>,
+    /// What looks after a cluster's slot topic.
+    keeper: Option<SlotKeeper>,
+    configuration: Vec<ConfigRecord>,
+    /// The number of the last change in it.
+    feed_number: FeedNumber,
+    /// What this process is called.
+    node: String,
+}
+
+fn open(config: &Config, shards: u16, (clock, seed): (Clock, u64)) -> Result<Opened, HubError> {
+    match (&config.store.scylla, &config.kafka, config.store.kind) {
+        (Some(scylla), Some(kafka), StoreKind::Scylla) => open_cluster(config, (scylla, kafka), (clock, seed)),
+        (_, _, StoreKind::Embedded | StoreKind::Scylla) => {
+            let store = open_directory(config, shards, clock)?;
+            let configuration = store.load_configuration()?;
+            let node = store.record().directory_id.to_string();
+            Ok(Opened {
+                store: store.into(),
+                inlet: None,
+                keeper: None,
+                configuration,
+                feed_number: FeedNumber::default(),
+                node,
+            })
+        }
+    }
+}
+
+fn open_cluster(
+    config: &Config,
+    (scylla, kafka): (&ScyllaConfig, &KafkaConfig),
+    (clock, seed): (Clock, u64),
+) -> Result<Opened, HubError> {
+    let node = format!("{}-{:08x}", host_name(), seed >> 32);
+    let store = Scylla::connect(ScyllaSettings {
+        cluster: cluster_settings(scylla),
+        owner: node.clone(),
+        kek: key_encryption_key(config),
+        clock,
+        retention: retention(config),
+    })?;
+    let slots = store.deployment().slots;
+    let settings = settings_of(
+        kafka,
+        ("kafka.slot_group", &kafka.slot_group),
+        Followed::Slots(kafka.slot_topic.as_str().into()),
+        (store.deployment().id.to_string(), Membership::Nodes),
+    );
+    let topic = SlotTopic { name: &kafka.slot_topic, slots };
+    check_slot_topic(&settings, topic)?;
+    let writer = SlotWriter::start(&settings, &kafka.slot_topic, process_time)?;
+    let deletes = if config.role.delivers() { Deletes::Committed } else { Deletes::Nothing };
+    let keeper = SlotKeeper::start(settings, topic, deletes)?;
+    let (configuration, feed_number) = futures_lite::future::block_on(store.load_configuration())?;
+    let inlet = Some(Inlet::new(writer, store.clone(), (keeper.lag(), kafka.slot_lag_max.into())));
+    Ok(Opened { store: store.into(), inlet, keeper: Some(keeper), configuration, feed_number, node })
+}
+
+/// What the machine is called, as far as it says.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "node".to_owned() } else { name.to_owned() }
+}
+
+fn open_directory(config: &Config, shards: u16, clock: Clock) -> Result<Embedded, HubError> {
     Ok(Embedded::open(EmbeddedSettings {
         dir: config.store.data_dir.clone(),
         shards,
         slots: limits::SLOTS_SINGLE_NODE,
-        kek,
+        kek: key_encryption_key(config),
         clock,
-        retention: Retention {
-            payloads: config.retention.payload,
-            events: config.retention.event,
-            dead_letters: config.retention.dead_letter,
-            quarantine: config.retention.dlq,
-        },
+        retention: retention(config),
     })?)
+}
+
+fn retention(config: &Config) -> Retention {
+    Retention {
+        payloads: config.retention.payload,
+        events: config.retention.event,
+        dead_letters: config.retention.dead_letter,
+        quarantine: config.retention.dlq,
+    }
 }
 
 fn auto_disable(config: &Config) -> AutoDisable {
@@ -211,10 +292,10 @@ mod tests {
     use crate::cli::tests::ran;
 
     #[test]
-    fn a_cluster_is_refused_by_name() {
+    fn a_cluster_without_kafka_is_refused_by_name() {
         let environment = [("STREAMING_HUB_STORE", "scylla"), ("STREAMING_HUB_SCYLLA_NODES", "127.0.0.1:9")];
         let (code, _, errors) = ran(&["serve"], &environment, b"");
         assert_eq!(code, MISUSED);
-        assert!(errors.contains("store.kind = \"scylla\": must be `embedded`"), "{errors}");
+        assert!(errors.contains("kafka.brokers: must be set with `store.kind = scylla`"), "{errors}");
     }
 }

@@ -8,8 +8,8 @@ use super::setting::{SETTINGS, Setting, by_key};
 use super::value::{self, Parsed};
 use super::{
     AutodisableConfig, CaCertificate, Config, DeliveryConfig, Environment, HttpConfig, KafkaAssignment, KafkaConfig,
-    LimitsConfig, Listed, RetentionConfig, ScramConfig, ScramMechanism, ScyllaConfig, SecurityConfig, ShutdownConfig,
-    StoreConfig, StoreKind, TelemetryConfig,
+    LimitsConfig, Listed, RetentionConfig, Role, ScramConfig, ScramMechanism, ScyllaConfig, SecurityConfig,
+    ShutdownConfig, StoreConfig, StoreKind, TelemetryConfig,
 };
 use crate::types::{Duration, RetryPolicy, Secret, limits};
 
@@ -46,6 +46,7 @@ impl Reader {
     fn config(&mut self, environment: Environment) -> Config {
         Config {
             environment,
+            role: self.value("role", role),
             shards: self.optional("shards", shards),
             type_prefix: self.value("type_prefix", value::dotted_prefix),
             http: self.http(),
@@ -79,6 +80,8 @@ impl Reader {
             group: self.value("kafka.group", value::name),
             dlq_group: self.value("kafka.dlq_group", value::name),
             slot_topic: self.value("kafka.slot_topic", value::topic),
+            slot_group: self.value("kafka.slot_group", value::name),
+            slot_lag_max: self.value("kafka.slot_lag_max", |text| value::number(text, 1..=u32::MAX)),
             take_over: self.optional("kafka.take_over", directory_id),
             assignment: self.value("kafka.assignment", assignment),
             session_timeout: self.value("kafka.session_timeout", session_timeout),
@@ -203,6 +206,7 @@ impl Reader {
 
     /// The rules between settings. A key that is at fault already is not judged again.
     fn relate(&mut self, config: &Config) {
+        self.relate_nodes(config);
         if config.retention.event < config.retention.payload {
             self.fault_once("retention.event", "must be no shorter than `retention.payload`");
         }
@@ -220,6 +224,18 @@ impl Reader {
         }
         if self.production {
             self.relate_in_production(config, plain_text);
+        }
+    }
+
+    /// What a cluster needs beside its store, and what only a cluster has.
+    fn relate_nodes(&mut self, config: &Config) {
+        let is_cluster = config.store.kind == StoreKind::Scylla;
+        if config.role != Role::All && !is_cluster {
+            self.fault_once("role", "must be `all` unless `store.kind = scylla`");
+        }
+        let is_short = |kafka: &KafkaConfig| kafka.session_timeout < limits::LEASE_SESSION_TIMEOUT_MIN;
+        if is_cluster && config.kafka.as_ref().is_some_and(is_short) {
+            self.fault_once("kafka.session_timeout", "must be at least 10s with `store.kind = scylla`");
         }
     }
 
@@ -317,6 +333,15 @@ fn store_kind(text: &str) -> Parsed<StoreKind> {
         "embedded" => Ok(StoreKind::Embedded),
         "scylla" => Ok(StoreKind::Scylla),
         _ => Err("must be `embedded` or `scylla`".to_owned()),
+    }
+}
+
+fn role(text: &str) -> Parsed<Role> {
+    match text {
+        "all" => Ok(Role::All),
+        "ingest" => Ok(Role::Ingest),
+        "delivery" => Ok(Role::Delivery),
+        _ => Err("must be `all`, `ingest` or `delivery`".to_owned()),
     }
 }
 

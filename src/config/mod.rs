@@ -27,6 +27,8 @@ pub use setting::{SETTINGS, Setting};
 pub struct Config {
     /// Where the hub runs.
     pub environment: Environment,
+    /// What a cluster's node does.
+    pub role: Role,
     /// Delivery shards, 1 to 64; absent: decided by the number of cores.
     pub shards: Option<u16>,
     /// What `ce-type` begins with, without a dot at its end.
@@ -81,6 +83,10 @@ pub struct KafkaConfig {
     pub dlq_group: String,
     /// The hub's own topic, whose partitions are a cluster's slots.
     pub slot_topic: String,
+    /// Consumer group of the nodes that own slots.
+    pub slot_group: String,
+    /// Records that are not settled, beyond which nothing more is taken in.
+    pub slot_lag_max: u32,
     /// A data directory that is gone, whose groups this one takes over.
     pub take_over: Option<String>,
     /// How the group shares its partitions out.
@@ -97,6 +103,31 @@ pub struct KafkaConfig {
     pub ca_cert: Option<CaCertificate>,
     /// SASL/SCRAM; none when absent.
     pub scram: Option<ScramConfig>,
+}
+
+/// What a node of a cluster does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Both.
+    All,
+    /// It reads producers' topics into the slots, and owns none.
+    Ingest,
+    /// It owns slots, and reads no producers' topics.
+    Delivery,
+}
+
+impl Role {
+    /// Whether it reads producers' topics.
+    #[must_use]
+    pub const fn takes_in(self) -> bool {
+        matches!(self, Self::All | Self::Ingest)
+    }
+
+    /// Whether it owns slots.
+    #[must_use]
+    pub const fn delivers(self) -> bool {
+        matches!(self, Self::All | Self::Delivery)
+    }
 }
 
 /// How a consumer group shares its partitions out.

@@ -78,6 +78,7 @@ const fn local(key: &'static str, variable: &'static str, help: &'static str) ->
 #[rustfmt::skip]
 pub const SETTINGS: &[Setting] = &[
     set("env", "STREAMING_HUB_ENV", "local", "`local` or `production`; `production` refuses to start unsafely"),
+    set("role", "STREAMING_HUB_ROLE", "all", "what a cluster's node does: `ingest` reads producers' topics, `delivery` owns slots, `all` both; every node serves HTTP"),
     unset("shards", "STREAMING_HUB_SHARDS", "delivery shards, 1 to 64; unset: decided by the number of cores"),
     set("type_prefix", "STREAMING_HUB_TYPE_PREFIX", "studio.lerian", "what `ce-type` begins with"),
 
@@ -88,6 +89,8 @@ pub const SETTINGS: &[Setting] = &[
     set("kafka.group", "STREAMING_HUB_KAFKA_GROUP", "streaming-hub", "consumer group of the event topics"),
     set("kafka.dlq_group", "STREAMING_HUB_DLQ_GROUP", "streaming-hub-dlq", "consumer group of the producers' dead-letter topics"),
     set("kafka.slot_topic", "STREAMING_HUB_KAFKA_SLOT_TOPIC", "streaming-hub.slots", "the hub's own topic on a cluster, with a partition for each slot: `migrate` makes it; no other hub may use it"),
+    set("kafka.slot_group", "STREAMING_HUB_KAFKA_SLOT_GROUP", "streaming-hub-slots", "consumer group of the nodes that own slots, on a cluster"),
+    set("kafka.slot_lag_max", "STREAMING_HUB_KAFKA_SLOT_LAG_MAX", "1000000", "records in all slots that their owners have not settled, beyond which a cluster takes nothing in: lanes wait, HTTP ingest answers 503"),
     unset("kafka.take_over", "STREAMING_HUB_KAFKA_TAKE_OVER", "id of a data directory that is gone for good, whose consumer groups this one takes over; without it a group of another directory is refused"),
     set("kafka.assignment", "STREAMING_HUB_KAFKA_ASSIGNMENT", "range", "how the group shares partitions out: `range`, or `cooperative-sticky`, whose rebalances stop only what moves; all members of a group alike"),
     set("kafka.session_timeout", "STREAMING_HUB_KAFKA_SESSION_TIMEOUT", "45s", "after so long without a sign of life the group gives this process's partitions away, 6s to 5m; a killed hub's successor waits for it"),
@@ -100,7 +103,7 @@ pub const SETTINGS: &[Setting] = &[
     secret("kafka.scram_password", "STREAMING_HUB_KAFKA_SCRAM_PASSWORD", "SASL password"),
     local("kafka.allow_insecure", "STREAMING_HUB_ALLOW_INSECURE_KAFKA", "plain-text Kafka outside `production`, which always refuses it"),
 
-    set("store.kind", "STREAMING_HUB_STORE", "embedded", "`embedded`, or `scylla`: a cluster of ScyllaDB or Apache Cassandra, which `migrate` prepares and `serve` does not use yet"),
+    set("store.kind", "STREAMING_HUB_STORE", "embedded", "`embedded`, or `scylla`: a cluster of ScyllaDB or Apache Cassandra, which `migrate` prepares"),
     set("store.data_dir", "STREAMING_HUB_DATA_DIR", "data", "directory of the embedded store"),
     unset("store.scylla_nodes", "STREAMING_HUB_SCYLLA_NODES", "`host:port` list of nodes of the cluster; needed with `store.kind = scylla` and for `migrate`"),
     set("store.scylla_keyspace", "STREAMING_HUB_SCYLLA_KEYSPACE", "streaming_hub", "the hub's keyspace: lower-case letters, digits and `_`, beginning with a letter"),

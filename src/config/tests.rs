@@ -66,14 +66,14 @@ fn all_faults_come_at_once_and_name_value_rule_and_origin() {
 #[test]
 fn unknown_names_are_faults_with_the_nearest_name() {
     let file = "[kafka]\nbroker = \"a:1\"\n[colour]\nred = 1\n[kafka.brokers]\nx = 1\n";
-    let environment = [("STREAMING_HUB_KAFKA_BROKER", "a:1"), ("STREAMING_HUB_ROLE", "all")];
+    let environment = [("STREAMING_HUB_KAFKA_BROKER", "a:1"), ("STREAMING_HUB_ROLES", "all")];
     let found = faults(Some(file), &environment);
     let contains = |text: &str| found.iter().any(|fault| fault.contains(text));
     assert!(contains("kafka.broker: is not a setting; did you mean `kafka.brokers`?"), "{found:?}");
     assert!(contains("colour: is not a setting"), "{found:?}");
     assert!(contains("kafka.brokers: must be a string"), "{found:?}");
     assert!(contains("STREAMING_HUB_KAFKA_BROKER: is not a setting; did you mean `STREAMING_HUB_KAFKA_BROKERS`?"));
-    assert!(contains("STREAMING_HUB_ROLE: is not a setting"), "{found:?}");
+    assert!(contains("STREAMING_HUB_ROLES: is not a setting"), "{found:?}");
     let secret_flag = load(None, &[], &[("security.admin_key", "hunter2")]).expect_err("no flag for secrets");
     assert!(!format!("{secret_flag:?}").contains("hunter2"));
 }

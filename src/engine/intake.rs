@@ -139,13 +139,14 @@ impl Shard {
                 self.lane_command(slot, Asker { id, record: Some((lane, offset)) }, *command, now);
             }
             LaneRecord::Accept(mut event) => {
+                let is_own = state.slot.is_some() || self.settings.tenure == Tenure::Sole;
                 if state.slot.is_some() {
                     event.sequence = Sequence(offset + 1);
                 }
                 let ticket = Ticket::Lane { shard: self.settings.shard, lane, offset };
                 let owner = Slot::of(&event.tenant, self.settings.slots).shard(self.settings.shards);
                 let arrival = Arrival { events: vec![*event], ticket };
-                if owner == self.settings.shard {
+                if owner == self.settings.shard && is_own {
                     let tenant = self.tenant(&arrival.events[0].tenant.clone());
                     self.arrive(arrival, now);
                     self.pause_if(lane, self.has_parked_its_share(tenant));
@@ -206,7 +207,7 @@ impl Shard {
             while let Some((_, position)) = state.telling.pop_front_if(|(at, _)| *at <= now) {
                 state.told = position;
                 self.outputs.push_back(Output::LanePosition { lane: *lane, position });
-                if state.slot.is_none() {
+                if self.settings.tenure == Tenure::Sole {
                     self.intake.pipeline.push(Row::Lane { name: state.lane.name().clone(), position });
                     self.dirty_units.insert(Unit::Lanes);
                 }

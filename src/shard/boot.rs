@@ -6,17 +6,19 @@
 
 use std::path::PathBuf;
 
+use futures_lite::future::zip;
+
 use super::handle::{Disabled, Message, Shards};
-use super::outbox::Outbox;
-use super::pump::{Pump, Wiring};
+use super::inlet::Inlet;
+use super::seat::Seat;
 use super::watch::{LastWord, Pulse, Watch};
-use crate::deliver::{Client, ClientSettings};
-use crate::engine::{Bounds, Input, Shard, ShardSettings, Tenure};
+use crate::deliver::ClientSettings;
 use crate::runtime::boot::{processors, spawn_pinned};
 use crate::runtime::channel::{Receiver, Sender, bounded};
 use crate::runtime::{BootError, Clock, ExecutorThread};
+use crate::source::decode::DecodeRules;
 use crate::source::kafka::KafkaEvent;
-use crate::store::{ConfigRecord, Embedded, ObjectId, StoreError, StoreFault};
+use crate::store::{ConfigRecord, ObjectId, Store, StoreError, StoreFault};
 use crate::types::{ConfigChange, Duration, ShardId, Slot, TenantId};
 
 /// Messages waiting for one shard: a few turns' worth. Beyond, ingest answers 503 and handovers wait.
@@ -31,13 +33,13 @@ const DISABLED: usize = 1_024;
 pub struct BootSettings {
     /// How many shards.
     pub shards: u16,
-    /// As in [`ShardSettings`].
+    /// As in [`ShardSettings`](crate::engine::ShardSettings).
     pub attempts_max: u32,
-    /// As in [`ShardSettings`].
+    /// As in [`ShardSettings`](crate::engine::ShardSettings).
     pub poison_threshold: u32,
-    /// As in [`ShardSettings`].
+    /// As in [`ShardSettings`](crate::engine::ShardSettings).
     pub auto_disable: crate::engine::AutoDisable,
-    /// As in [`ShardSettings`].
+    /// As in [`ShardSettings`](crate::engine::ShardSettings).
     pub payload_retention: Duration,
     /// The way out.
     pub client: ClientSettings,
@@ -45,6 +47,8 @@ pub struct BootSettings {
     pub clock: Clock,
     /// Seeds the engines.
     pub seed: u64,
+    /// How producers' records are judged.
+    pub rules: DecodeRules,
 }
 
 /// Why the hub can't start, or had to stop.
@@ -68,6 +72,12 @@ pub enum HubError {
     /// A shard makes no progress.
     #[error("the shard `{0}` has made no progress for 30 s; nothing acknowledged is lost: restart the process")]
     Stalled(String),
+    /// The cluster does not take this node in.
+    #[error(transparent)]
+    Cluster(#[from] crate::store::scylla::ClusterError),
+    /// The slot topic is not what it must be.
+    #[error(transparent)]
+    SlotTopic(#[from] crate::source::kafka::TopicError),
     /// The Kafka client can't be made.
     #[error(transparent)]
     Kafka(#[from] crate::source::kafka::StartError),
@@ -101,56 +111,82 @@ pub enum HubError {
 /// The running shards.
 pub struct Hub {
     shards: Shards,
-    store: Embedded,
+    store: Store,
     threads: Vec<ExecutorThread<()>>,
     watch: Watch,
     ended: Receiver<String>,
-    /// Where the Kafka consumer tells each shard of its lanes; held so that a hub without Kafka has silent ones.
+    /// Where the consumer of the producers' topics tells each shard of its lanes; held so that a hub without Kafka has
+    /// silent ones.
     kafka: Vec<Sender<KafkaEvent>>,
+    /// Where a cluster's node is told of its slots.
+    slots: Vec<Sender<KafkaEvent>>,
     clock: Clock,
 }
 
+/// Both ends of what each shard is told over.
+struct Lines {
+    inboxes: (Vec<Sender<Message>>, Vec<Receiver<Message>>),
+    kafka: (Vec<Sender<KafkaEvent>>, Vec<Receiver<KafkaEvent>>),
+}
+
 impl Hub {
-    /// Starts the shards on an open store that has as many.
+    /// Starts the shards on an open store that has as many; `inlet` is the way into the slots of a cluster.
     ///
     /// # Errors
-    /// [`HubError`] when a thread can't be made or the stored configuration can't be read.
-    pub fn start(settings: &BootSettings, store: Embedded, configuration: &[ConfigRecord]) -> Result<Self, HubError> {
-        let count = settings.shards;
-        let (inboxes, receivers): (Vec<Sender<Message>>, Vec<Receiver<Message>>) =
-            (0..count).map(|_| bounded(INBOX)).unzip();
-        let (kafka, lanes): (Vec<Sender<KafkaEvent>>, Vec<Receiver<KafkaEvent>>) =
-            (0..count).map(|_| bounded(LANE_EVENTS)).unzip();
+    /// [`HubError`] when a thread can't be made.
+    pub fn start(
+        settings: &BootSettings,
+        store: impl Into<Store>,
+        inlet: Option<Inlet>,
+        configuration: &[ConfigRecord],
+    ) -> Result<Self, HubError> {
+        let (store, count) = (store.into(), settings.shards);
+        let own = Lines { inboxes: (0..count).map(|_| bounded(INBOX)).unzip(), kafka: lane_events(count) };
+        // Each message is about one record that a lane keeps open.
+        let relay = Lines { inboxes: (0..count).map(|_| flume::unbounded()).unzip(), kafka: lane_events(count) };
         let (disabled_sender, disabled) = bounded::<Disabled>(DISABLED);
         let (ended_sender, ended) = bounded(usize::from(count));
         let cpus = processors();
-        let slots = store.record().slots;
+        let slots = store.deployment().slots;
         let mut threads = Vec::new();
         let mut pulses = Vec::new();
-        for ((number, inbox), kafka) in (0..count).zip(receivers).zip(lanes) {
-            let shard = ShardId(number);
+        for number in 0..count {
+            let (shard, index) = (ShardId(number), usize::from(number));
             let name = format!("shard-{number}");
             let pulse = Pulse::default();
             pulse.beat(settings.clock.now());
             pulses.push((name.clone(), pulse.clone()));
             let word = LastWord::new(name.clone(), ended_sender.clone());
-            let (settings, store, inboxes) = (settings.clone(), store.clone(), inboxes.clone());
-            let disabled = disabled_sender.clone();
-            let changes = changes_for(shard, count, slots, configuration);
-            let cpu = cpus[usize::from(number) % cpus.len()];
-            threads.push(spawn_pinned(&name, cpu, move || async move {
+            let seat = Seat {
+                shard,
+                settings: settings.clone(),
+                store: store.clone(),
+                changes: changes_for(shard, count, slots, configuration),
+                own: (own.inboxes.1[index].clone(), own.kafka.1[index].clone()),
+                inboxes: own.inboxes.0.clone(),
+                relay: (relay.inboxes.0[index].clone(), relay.inboxes.1[index].clone(), relay.kafka.1[index].clone()),
+                disabled: disabled_sender.clone(),
+                pulse,
+            };
+            let inlet = inlet.clone();
+            threads.push(spawn_pinned(&name, cpus[index % cpus.len()], move || async move {
                 let _word = word;
-                let engine = make_engine(shard, &settings, &store, changes);
-                let client = Client::new(settings.client);
-                let outbox = Outbox::new(inboxes);
-                let clock = settings.clock;
-                let wiring = Wiring { shard, clock, store, client, inbox, outbox, kafka, disabled, pulse };
-                Pump::new(engine, wiring).run().await;
+                match inlet {
+                    None => seat.alone().run().await,
+                    Some(inlet) => drop(zip(seat.on_lease(&inlet).run(), seat.relay(inlet).run()).await),
+                }
             })?);
         }
-        let shards = Shards::new(slots, inboxes, disabled);
+        let (kafka, slot_events) = match &inlet {
+            None => (own.kafka.0, Vec::new()),
+            Some(_) => (relay.kafka.0, own.kafka.0),
+        };
+        let shards = match inlet {
+            None => Shards::new(slots, own.inboxes.0, disabled),
+            Some(inlet) => Shards::of_node(slots, (own.inboxes.0, relay.inboxes.0), inlet, disabled),
+        };
         let watch = Watch::new(pulses, settings.clock.now());
-        Ok(Self { shards, store, threads, watch, ended, kafka, clock: settings.clock })
+        Ok(Self { shards, store, threads, watch, ended, kafka, slots: slot_events, clock: settings.clock })
     }
 
     /// What the API holds.
@@ -159,15 +195,21 @@ impl Hub {
         self.shards.clone()
     }
 
-    /// Where a Kafka consumer tells each shard of its lanes.
+    /// Where the consumer of the producers' topics tells each shard of its lanes.
     #[must_use]
     pub fn kafka(&self) -> Vec<Sender<KafkaEvent>> {
         self.kafka.clone()
     }
 
+    /// Where the consumer of a cluster's slot topic tells each shard of its slots.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Sender<KafkaEvent>> {
+        self.slots.clone()
+    }
+
     /// The store.
     #[must_use]
-    pub fn store(&self) -> &Embedded {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 
@@ -214,29 +256,6 @@ impl Hub {
     }
 }
 
-fn make_engine(shard: ShardId, settings: &BootSettings, store: &Embedded, changes: Vec<ConfigChange>) -> Shard {
-    let record = store.record();
-    let now = settings.clock.now();
-    let engine_settings = ShardSettings {
-        shard,
-        shards: settings.shards,
-        slots: record.slots,
-        dedup_salt: record.dedup_salt,
-        seed: settings.seed ^ (u64::from(shard.0) << 48),
-        attempts_max: settings.attempts_max,
-        auto_disable: settings.auto_disable,
-        payload_retention: settings.payload_retention,
-        poison_threshold: settings.poison_threshold,
-        tenure: Tenure::Sole,
-        bounds: Bounds::default(),
-    };
-    let mut engine = Shard::new(engine_settings, now);
-    for change in changes {
-        engine.handle(Input::Config(change), now);
-    }
-    engine
-}
-
 /// What this shard must know of the stored configuration, destinations before subscriptions.
 fn changes_for(shard: ShardId, shards: u16, slots: u16, records: &[ConfigRecord]) -> Vec<ConfigChange> {
     let ours = |tenant: &TenantId| Slot::of(tenant, slots).shard(shards) == shard;
@@ -261,4 +280,8 @@ fn changes_for(shard: ShardId, shards: u16, slots: u16, records: &[ConfigRecord]
     destinations.append(&mut rest);
     destinations.retain(|change| ours(change.tenant()));
     destinations
+}
+
+fn lane_events(count: u16) -> (Vec<Sender<KafkaEvent>>, Vec<Receiver<KafkaEvent>>) {
+    (0..count).map(|_| bounded(LANE_EVENTS)).unzip()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::inlet::Inlet;
 use crate::engine::{
     Arrival, CircuitReport, Command, CommandResult, JobQuestion, SettledItem, ShardReport, Standing, Ticket,
 };
@@ -50,19 +51,33 @@ pub struct Disabled {
 }
 
 /// All shards of the process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Shards(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     slots: u16,
     inboxes: Vec<Sender<Message>>,
+    /// On a cluster, beside each shard: what it relays from producers' topics into the slots.
+    relays: Vec<Sender<Message>>,
+    /// On a cluster, the one way into a slot.
+    inlet: Option<Inlet>,
     disabled: Receiver<Disabled>,
 }
 
 impl Shards {
+    /// The shards of a process that has all slots.
     pub(super) fn new(slots: u16, inboxes: Vec<Sender<Message>>, disabled: Receiver<Disabled>) -> Self {
-        Self(Arc::new(Inner { slots, inboxes, disabled }))
+        Self(Arc::new(Inner { slots, inboxes, relays: Vec::new(), inlet: None, disabled }))
+    }
+
+    /// The shards of a cluster's node.
+    pub(super) fn of_node(
+        slots: u16,
+        (inboxes, relays): (Vec<Sender<Message>>, Vec<Sender<Message>>),
+        inlet: Inlet,
+        disabled: Receiver<Disabled>,
+    ) -> Self {
+        Self(Arc::new(Inner { slots, inboxes, relays, inlet: Some(inlet), disabled }))
     }
 
     /// The slot of a tenant.
@@ -80,6 +95,9 @@ impl Shards {
     /// Brings events of one tenant in. The answer comes when they are durable, one item per event in order; all
     /// are [`SettledItem::Overloaded`] when the shard is full or the hub is stopping.
     pub async fn arrive(&self, tenant: &TenantId, events: Vec<Event>) -> Vec<SettledItem> {
+        if let Some(inlet) = &self.0.inlet {
+            return inlet.arrive(tenant, events).await;
+        }
         let count = events.len();
         let (sender, receiver) = reply();
         if self.inbox(tenant).try_send(Message::Arrive(events, sender)).is_err() {
@@ -100,6 +118,9 @@ impl Shards {
 
     /// Lets the tenant's shard execute a command.
     pub async fn command(&self, tenant: &TenantId, command: Command) -> CommandResult {
+        if let Some(inlet) = &self.0.inlet {
+            return inlet.command(tenant, &command).await;
+        }
         let (sender, receiver) = reply();
         if self.inbox(tenant).try_send(Message::Command(command, sender)).is_err() {
             return CommandResult::Busy;
@@ -137,14 +158,21 @@ impl Shards {
     pub async fn report(&self) -> Vec<ShardReport> {
         let mut reports = Vec::with_capacity(self.0.inboxes.len());
         for inbox in &self.0.inboxes {
-            let (sender, receiver) = reply();
-            if inbox.send_async(Message::Report(sender)).await.is_ok()
-                && let Ok(report) = receiver.recv_async().await
-            {
-                reports.push(report);
+            reports.extend(report_of(inbox).await);
+        }
+        for (report, relay) in reports.iter_mut().zip(&self.0.relays) {
+            if let Some(relayed) = report_of(relay).await {
+                report.counters.merge(&relayed.counters);
+                report.lanes.extend(relayed.lanes);
             }
         }
         reports
+    }
+
+    /// Why nothing can come in now; `None` when it can.
+    #[must_use]
+    pub fn closed(&self) -> Option<&'static str> {
+        self.0.inlet.as_ref().and_then(Inlet::closed)
     }
 
     /// The next subscriptions that the hub disabled; `None` once all shards have ended.
@@ -154,7 +182,7 @@ impl Shards {
 
     /// Tells every shard, waiting for room in its inbox: for the thread that shuts the process down.
     pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
-        for inbox in &self.0.inboxes {
+        for inbox in self.0.inboxes.iter().chain(&self.0.relays) {
             // A shard that has ended needs no telling.
             let _ = inbox.send(message());
         }
@@ -165,4 +193,10 @@ impl Shards {
         let ShardId(shard) = self.slot_of(tenant).shard(shards);
         &self.0.inboxes[usize::from(shard)]
     }
+}
+
+async fn report_of(inbox: &Sender<Message>) -> Option<ShardReport> {
+    let (sender, receiver) = reply();
+    inbox.send_async(Message::Report(sender)).await.ok()?;
+    receiver.recv_async().await.ok()
 }

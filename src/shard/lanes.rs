@@ -3,14 +3,26 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::engine::{Input, LaneNumber, Shard};
+use uuid::Uuid;
+
+use crate::engine::{CommandId, Input, LaneNumber, LaneRecord, Shard};
 use crate::runtime::channel::{Receiver, Sender, bounded};
-use crate::source::decode::Decoded;
-use crate::source::kafka::{AssignedLane, KafkaEvent, LaneWatermark, PartitionReader, Polled};
+use crate::source::decode::{DecodeRules, Decoded, decode};
+use crate::source::kafka::{AssignedLane, LaneWatermark, PartitionReader, Polled};
 use crate::types::Time;
+
+use super::slot_reader::SlotReader;
 
 /// Records taken from one lane before the next one's turn, and from all of them in a turn in which little else ends.
 const LANE_TURN: usize = 64;
+
+/// What the records of all lanes of a shard are.
+pub enum Records {
+    /// Producers' events, judged by these rules.
+    Producers(DecodeRules),
+    /// What comes into slots.
+    Slots(SlotReader),
+}
 
 struct LaneIo {
     reader: PartitionReader,
@@ -20,6 +32,7 @@ struct LaneIo {
 
 /// The lanes of one shard.
 pub struct LaneReaders {
+    records: Records,
     lanes: BTreeMap<LaneNumber, LaneIo>,
     /// The lane polled last.
     polled: LaneNumber,
@@ -28,41 +41,57 @@ pub struct LaneReaders {
     wake: (Sender<()>, Receiver<()>),
 }
 
-impl Default for LaneReaders {
-    fn default() -> Self {
-        Self { lanes: BTreeMap::new(), polled: LaneNumber(0), dropped: BTreeMap::new(), wake: bounded(1) }
-    }
-}
-
 impl LaneReaders {
-    /// Takes an assignment or a revocation over.
-    pub fn take(&mut self, event: KafkaEvent, engine: &mut Shard, now: Time) {
-        match event {
-            KafkaEvent::Assigned(lane) => self.assigned(lane, engine, now),
-            KafkaEvent::Revoked { lane, acknowledge } => {
-                if let Some(io) = self.lanes.remove(&lane)
-                    && let Some(position) = engine.lane_position(lane)
-                {
-                    io.watermark.advance(position);
-                }
-                engine.handle(Input::LaneRevoked(lane), now);
-                // Never full, as the consumer promises; without it nobody waits any more.
-                let _ = acknowledge.try_send(lane);
-            }
-        }
+    /// No lanes yet.
+    #[must_use]
+    pub fn new(records: Records) -> Self {
+        let polled = LaneNumber(0);
+        Self { records, lanes: BTreeMap::new(), polled, dropped: BTreeMap::new(), wake: bounded(1) }
     }
 
-    fn assigned(&mut self, assigned: AssignedLane, engine: &mut Shard, now: Time) {
-        let AssignedLane { lane, name, position, mut reader, watermark } = assigned;
+    /// Takes an assigned lane over, of which the engine knows.
+    pub fn assigned(&mut self, assigned: AssignedLane) {
+        let AssignedLane { lane, name, slot: _, position, mut reader, watermark } = assigned;
         tracing::info!(lane = %name, position, "lane assigned");
         let wake = self.wake.0.clone();
         reader.set_wake(move || {
             // A full channel means that a wake-up is on its way.
             let _ = wake.try_send(());
         });
-        engine.handle(Input::LaneAssigned { lane, name, position }, now);
         self.lanes.insert(lane, LaneIo { reader, watermark, paused: false });
         let _ = self.wake.0.try_send(());
+    }
+
+    /// Gives a lane back at the engine's position; the engine is told.
+    pub fn revoked(&mut self, lane: LaneNumber, engine: &mut Shard, now: Time) {
+        if let Some(io) = self.lanes.remove(&lane)
+            && let Some(position) = engine.lane_position(lane)
+        {
+            io.watermark.advance(position);
+        }
+        engine.handle(Input::LaneRevoked(lane), now);
+    }
+
+    /// The id by which the result of a lane's command is asked for; the command is done.
+    pub fn command_done(&mut self, command: CommandId) -> Option<Uuid> {
+        match &mut self.records {
+            Records::Producers(_) => None,
+            Records::Slots(slots) => slots.done(command),
+        }
+    }
+
+    /// Whether this lane is read here.
+    #[must_use]
+    pub fn has(&self, lane: LaneNumber) -> bool {
+        self.lanes.contains_key(&lane)
+    }
+
+    /// Gives all lanes up: nothing more is read of them. What may still be committed of each.
+    pub fn take_all(&mut self) -> BTreeMap<LaneNumber, LaneWatermark> {
+        if let Records::Slots(slots) = &mut self.records {
+            slots.forget();
+        }
+        std::mem::take(&mut self.lanes).into_iter().map(|(lane, io)| (lane, io.watermark)).collect()
     }
 
     /// Everything before `position` may be committed.
@@ -91,25 +120,24 @@ impl LaneReaders {
         let all = left;
         for lane in numbers {
             for _ in 0..LANE_TURN.min(left) {
-                let Some((offset, decoded)) = self.next(lane, now) else { break };
+                let Some((offset, record)) = self.next(lane, now) else { break };
                 left -= 1;
                 self.polled = lane;
-                if let Decoded::Drop(reason) = &decoded {
-                    *self.dropped.entry(reason.as_str()).or_insert(0) += 1;
-                }
-                engine.handle(Input::Record { lane, offset, record: decoded.into_lane_record() }, now);
+                engine.handle(Input::Record { lane, offset, record }, now);
             }
         }
         left < all
     }
 
-    fn next(&mut self, lane: LaneNumber, now: Time) -> Option<(u64, Decoded)> {
-        let io = self.lanes.get_mut(&lane)?;
-        if io.paused {
-            return None;
-        }
-        match io.reader.poll(now)? {
-            Polled::Record(offset, decoded) => Some((offset, decoded)),
+    fn next(&mut self, lane: LaneNumber, now: Time) -> Option<(u64, LaneRecord)> {
+        let Self { records, lanes, dropped, .. } = self;
+        let io = lanes.get_mut(&lane).filter(|io| !io.paused)?;
+        let polled = io.reader.poll(|record| match records {
+            Records::Producers(rules) => judged(decode(record, rules, now), dropped),
+            Records::Slots(slots) => slots.read(record, now),
+        });
+        match polled? {
+            Polled::Record(offset, record) => Some((offset, record)),
             Polled::Fault(error) => {
                 tracing::warn!(%error, "a lane can't fetch; the client goes on trying");
                 None
@@ -127,4 +155,12 @@ impl LaneReaders {
     pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.dropped.iter().map(|(reason, count)| (*reason, *count))
     }
+}
+
+/// The verdict as the engine takes it; what is dropped is counted.
+fn judged(decoded: Decoded, dropped: &mut BTreeMap<&'static str, u64>) -> LaneRecord {
+    if let Decoded::Drop(reason) = &decoded {
+        *dropped.entry(reason.as_str()).or_insert(0) += 1;
+    }
+    decoded.into_lane_record()
 }

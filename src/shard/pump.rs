@@ -5,18 +5,17 @@ use futures_lite::future::or;
 use super::disabled::DisabledOutbox;
 use super::handle::{Disabled, Message};
 use super::lanes::LaneReaders;
+use super::leases::Leases;
+use super::life::{Finished, Life, log};
 use super::outbox::Outbox;
 use super::replies::Replies;
 use super::watch::Pulse;
-use crate::deliver::Client;
-use crate::engine::{
-    Arrival, CommandId, CommandResult, Dispatch, Input, JobToken, Notice, Output, Settled, SettledItem, Shard, Ticket,
-};
+use crate::engine::{Arrival, CommandId, CommandResult, Input, LaneNumber, Output, Settled, SettledItem, Ticket};
 use crate::runtime::channel::{Receiver, Sender};
 use crate::runtime::{Clock, sleep, task};
-use crate::source::kafka::KafkaEvent;
-use crate::store::{Embedded, StoreEvent};
-use crate::types::{AttemptOutcome, ErrorKind, ShardId, Time};
+use crate::source::kafka::{AssignedLane, KafkaEvent};
+use crate::store::{Store, StoreEvent};
+use crate::types::{ConfigChange, Time};
 
 /// Inputs of one kind taken in per turn, so that no kind starves another.
 const TURN: usize = 256;
@@ -25,14 +24,10 @@ const NAP: crate::types::Duration = crate::types::Duration::from_secs(1);
 
 /// What the loop is wired to.
 pub struct Wiring {
-    /// Which shard.
-    pub shard: ShardId,
     /// Time.
     pub clock: Clock,
-    /// Where rows go.
-    pub store: Embedded,
-    /// The way out.
-    pub client: Client,
+    /// Whether there is room to take in more; where the results of a cluster's commands go.
+    pub store: Store,
     /// What others tell this shard.
     pub inbox: Receiver<Message>,
     /// What this shard tells others.
@@ -47,24 +42,17 @@ pub struct Wiring {
 
 /// One shard's loop with its state.
 pub struct Pump {
-    engine: Shard,
+    life: Life,
+    /// Present where slots are held on a lease.
+    leases: Option<Leases>,
     wiring: Wiring,
-    store_events: Receiver<StoreEvent>,
     lanes: LaneReaders,
-    finished: (Sender<Finished>, Receiver<Finished>),
-    /// Attempts under way, to be cut when a shutdown's grace ends.
-    under_way: std::collections::BTreeSet<JobToken>,
     disabled: DisabledOutbox,
     requests: Replies<Vec<SettledItem>>,
     commands: Replies<CommandResult>,
     draining: bool,
     /// The shutdown's grace is over.
     cut: bool,
-}
-
-struct Finished {
-    token: JobToken,
-    outcome: AttemptOutcome,
 }
 
 /// What ended a sleep.
@@ -79,16 +67,13 @@ enum Woken {
 }
 
 impl Pump {
-    /// A loop around an engine that has been told all stored configuration.
+    /// A loop around an engine that has been told all stored configuration, and that keeps its slots.
     #[must_use]
-    pub fn new(engine: Shard, wiring: Wiring) -> Self {
-        let store_events = wiring.store.events(wiring.shard);
+    pub(super) fn new(life: Life, lanes: LaneReaders, wiring: Wiring) -> Self {
         Self {
-            engine,
-            store_events,
-            lanes: LaneReaders::default(),
-            finished: flume::unbounded(),
-            under_way: std::collections::BTreeSet::new(),
+            life,
+            leases: None,
+            lanes,
             disabled: DisabledOutbox::new(wiring.disabled.clone()),
             requests: Replies::default(),
             commands: Replies::default(),
@@ -96,6 +81,12 @@ impl Pump {
             cut: false,
             wiring,
         }
+    }
+
+    /// The same loop where slots come and go.
+    pub(super) fn on_lease(mut self, leases: Leases) -> Self {
+        self.leases = Some(leases);
+        self
     }
 
     /// Runs until a drain is complete.
@@ -106,7 +97,7 @@ impl Pump {
             self.wiring.pulse.beat(now);
             let worked = self.turn(now);
             let told = self.disabled.flush() || self.cut;
-            if self.draining && self.engine.is_idle() && told {
+            if self.draining && told && self.has_ended() {
                 return;
             }
             if worked {
@@ -125,17 +116,21 @@ impl Pump {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.life.engine.is_idle() && self.leases.as_ref().is_none_or(Leases::all_have_ended)
+    }
+
     /// Takes in what has come, a bounded number of each kind. Says whether there was anything.
     fn turn(&mut self, now: Time) -> bool {
         let mut worked = false;
         for _ in 0..TURN {
-            let Ok(event) = self.store_events.try_recv() else { break };
+            let Ok(event) = self.life.store_events().try_recv() else { break };
             self.take_store_event(event);
             worked = true;
         }
         let mut ended = 0;
         while ended < TURN
-            && let Ok(finished) = self.finished.1.try_recv()
+            && let Ok(finished) = self.life.finished().try_recv()
         {
             self.take_finished(finished);
             ended += 1;
@@ -146,8 +141,8 @@ impl Pump {
             self.take_message(message);
             worked = true;
         }
-        if self.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
-            self.engine.handle_timeout(now);
+        if self.life.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.life.engine.handle_timeout(now);
             worked = true;
         }
         for _ in 0..TURN {
@@ -155,23 +150,19 @@ impl Pump {
             self.take_kafka(event);
             worked = true;
         }
-        if self.wiring.outbox.flush() && !self.draining && self.wiring.store.intake_allowed() {
-            worked |= self.lanes.poll(&mut self.engine, ended, now);
+        let is_open = self.leases.is_some() || self.wiring.outbox.is_open();
+        if self.wiring.outbox.flush() && !self.draining && is_open && self.wiring.store.intake_allowed() {
+            worked |= self.lanes.poll(&mut self.life.engine, ended, now);
         }
         self.carry_out();
         worked
     }
 
-    fn take_kafka(&mut self, event: KafkaEvent) {
-        let now = self.wiring.clock.now();
-        self.lanes.take(event, &mut self.engine, now);
-    }
-
     async fn sleep(&self, now: Time) -> Woken {
-        let until = self.engine.poll_timeout().map_or(NAP, |(at, _)| at.since(now).min(NAP));
+        let until = self.life.engine.poll_timeout().map_or(NAP, |(at, _)| at.since(now).min(NAP));
         let message = async { self.wiring.inbox.recv_async().await.map_or(Woken::Orphaned, Woken::Message) };
-        let store = async { self.store_events.recv_async().await.map_or(Woken::Orphaned, Woken::Store) };
-        let finished = async { self.finished.1.recv_async().await.map_or(Woken::Orphaned, Woken::Finished) };
+        let store = async { self.life.store_events().recv_async().await.map_or(Woken::Orphaned, Woken::Store) };
+        let finished = async { self.life.finished().recv_async().await.map_or(Woken::Orphaned, Woken::Finished) };
         let kafka = async { self.wiring.kafka.recv_async().await.map_or(Woken::Orphaned, Woken::Kafka) };
         let lane = async {
             self.lanes.woken().await;
@@ -185,28 +176,64 @@ impl Pump {
     }
 
     fn handle(&mut self, input: Input) {
-        let now = self.wiring.clock.now();
-        self.wiring.pulse.beat(now);
-        self.engine.handle(input, now);
+        self.wiring.pulse.beat(self.wiring.clock.now());
+        self.life.handle(input);
     }
 
     fn take_store_event(&mut self, event: StoreEvent) {
-        match event {
-            StoreEvent::Committed(batches) => {
-                batches.into_iter().for_each(|(unit, number)| self.handle(Input::Committed(unit, number)));
-            }
-            StoreEvent::Refused(batches, refusal) => {
-                let refused = |(unit, number)| Input::Refused(unit, number, refusal);
-                batches.into_iter().for_each(|batch| self.handle(refused(batch)));
-            }
-            StoreEvent::Loaded(read, answer) => self.handle(Input::Loaded(read, *answer)),
-        }
+        self.wiring.pulse.beat(self.wiring.clock.now());
+        self.life.take_store_event(event);
     }
 
     fn take_finished(&mut self, finished: Finished) {
-        if self.under_way.remove(&finished.token) {
-            self.handle(Input::AttemptEnded { token: finished.token, outcome: finished.outcome });
+        self.life.take_finished(finished);
+    }
+
+    fn take_kafka(&mut self, event: KafkaEvent) {
+        match event {
+            KafkaEvent::Assigned(assigned) => self.assigned(assigned),
+            KafkaEvent::Revoked { lane, acknowledge } => self.revoked(lane, acknowledge),
+            KafkaEvent::Lease(until) => {
+                if let Some(leases) = &mut self.leases {
+                    leases.until = until;
+                }
+                self.handle(Input::Lease(until));
+            }
         }
+    }
+
+    /// A lane comes; with a slot's comes what its tenants have configured.
+    fn assigned(&mut self, assigned: AssignedLane) {
+        let (lane, name, position) = (assigned.lane, assigned.name.clone(), assigned.position);
+        match (&mut self.leases, assigned.slot) {
+            (Some(leases), Some(slot)) => {
+                leases.held.insert(slot);
+                let (until, changes) = (leases.until, leases.book.of(slot).collect::<Vec<_>>());
+                self.handle(Input::SlotAssigned { slot, lane, name, position });
+                changes.into_iter().for_each(|change| self.handle(Input::Config(change)));
+                self.handle(Input::Lease(until));
+            }
+            (None, _) | (Some(_), None) => self.handle(Input::LaneAssigned { lane, name, position }),
+        }
+        self.lanes.assigned(assigned);
+    }
+
+    /// A lane goes; with a slot's ends the engine's life.
+    fn revoked(&mut self, lane: LaneNumber, acknowledge: Sender<LaneNumber>) {
+        let now = self.wiring.clock.now();
+        let Some(leases) = &mut self.leases else {
+            self.lanes.revoked(lane, &mut self.life.engine, now);
+            // Never full, as the consumer promises; without it nobody waits any more.
+            let _ = acknowledge.try_send(lane);
+            return;
+        };
+        if self.lanes.has(lane) {
+            let (engine, port) = leases.engine(now);
+            let mut former = self.life.succeeded_by(engine, port);
+            former.handle(Input::Drain);
+            leases.leave(former, self.lanes.take_all(), now);
+        }
+        leases.give_back(lane, acknowledge);
     }
 
     fn take_message(&mut self, message: Message) {
@@ -216,7 +243,7 @@ impl Pump {
                 self.handle(Input::Arrival(Arrival { events, ticket }));
             }
             Message::Configure(change, reply) => {
-                self.handle(Input::Config(change));
+                self.configure(change);
                 // Whoever has stopped waiting is not missed.
                 let _ = reply.try_send(());
             }
@@ -225,18 +252,21 @@ impl Pump {
                 self.handle(Input::Command(id, command));
             }
             Message::Report(reply) => {
-                let mut report = self.engine.report();
+                let mut report = self.life.engine.report();
                 self.lanes.dropped().for_each(|(reason, number)| report.counters.events_dropped.add(reason, number));
+                if let Some(leases) = &self.leases {
+                    leases.count(&mut report.counters);
+                }
                 let _ = reply.try_send(report);
             }
             Message::Circuit(tenant, destination, reply) => {
-                let _ = reply.try_send(self.engine.circuit(&tenant, destination));
+                let _ = reply.try_send(self.life.engine.circuit(&tenant, destination));
             }
             Message::Standings(jobs, reply) => {
-                let _ = reply.try_send(self.engine.standings(&jobs, self.wiring.clock.now()));
+                let _ = reply.try_send(self.life.engine.standings(&jobs, self.wiring.clock.now()));
             }
             Message::SequenceOf(tenant, id, reply) => {
-                let _ = reply.try_send(self.engine.sequence_of(&tenant, id));
+                let _ = reply.try_send(self.life.engine.sequence_of(&tenant, id));
             }
             Message::Handover(arrival) => self.handle(Input::Arrival(arrival)),
             Message::Settled(ticket) => self.handle(Input::Settled(ticket)),
@@ -244,34 +274,37 @@ impl Pump {
                 self.draining = true;
                 self.handle(Input::Drain);
             }
-            Message::Interrupt => self.interrupt(),
+            Message::Interrupt => {
+                self.cut = true;
+                self.life.interrupt();
+                if let Some(leases) = &self.leases {
+                    leases.cut();
+                }
+            }
         }
     }
 
-    /// Cuts every attempt under way: the grace of a shutdown is over.
-    fn interrupt(&mut self) {
-        self.cut = true;
-        for token in std::mem::take(&mut self.under_way) {
-            let outcome = AttemptOutcome {
-                ended_at: self.wiring.clock.now(),
-                error_kind: Some(ErrorKind::Interrupted),
-                error: Some("cut by the end of the shutdown's grace".into()),
-                ..AttemptOutcome::default()
-            };
-            self.handle(Input::AttemptEnded { token, outcome });
+    /// A change is for the engine, unless its slot is another node's; then it is only noted.
+    fn configure(&mut self, change: ConfigChange) {
+        if let Some(leases) = &mut self.leases {
+            leases.book.note(change.clone());
+            if !leases.holds(change.tenant()) {
+                return;
+            }
         }
+        self.handle(Input::Config(change));
     }
 
     /// Does what the engine wants. All batches of a turn go to the store as one.
     fn carry_out(&mut self) {
         let mut batches = Vec::new();
-        while let Some(output) = self.engine.poll_output() {
+        while let Some(output) = self.life.engine.poll_output() {
             match output {
                 Output::Commit(batch) => batches.push(batch),
-                Output::Read(id, read) => self.wiring.store.read(self.wiring.shard, id, read),
-                Output::Dispatch(dispatch) => self.dispatch(dispatch),
+                Output::Read(id, read) => self.life.read(id, read),
+                Output::Dispatch(dispatch) => self.life.dispatch(dispatch),
                 Output::Settled(settled) => self.settled(settled),
-                Output::Handover(shard, arrival) => self.wiring.outbox.send(shard, Message::Handover(arrival)),
+                Output::Handover(shard, arrival) => self.wiring.outbox.hand_over(shard, arrival),
                 Output::LanePosition { lane, position } => self.lanes.advance(lane, position),
                 Output::PauseLane(lane) => self.lanes.pause(lane, true),
                 Output::ResumeLane(lane) => self.lanes.pause(lane, false),
@@ -279,43 +312,28 @@ impl Pump {
                     tracing::warn!(%tenant, count = subscriptions.len(), reason = reason.as_str(), "subscriptions disabled");
                     self.disabled.send(Disabled { tenant, subscriptions, reason });
                 }
-                Output::CommandDone(id, result) => self.commands.answer(id.0, result),
+                Output::CommandDone(id, result) => self.command_done(id, result),
                 Output::Notice(notice) => log(&notice),
             }
         }
-        if !batches.is_empty() {
-            self.wiring.store.submit(self.wiring.shard, &batches);
-        }
-    }
-
-    fn dispatch(&mut self, dispatch: Box<Dispatch>) {
-        let (client, finished) = (self.wiring.client.clone(), self.finished.0.clone());
-        self.under_way.insert(dispatch.token);
-        task::spawn(async move {
-            let outcome = client.attempt(&dispatch).await;
-            // The loop is gone only when the process is ending.
-            let _ = finished.send(Finished { token: dispatch.token, outcome });
-        });
+        self.life.submit(&batches);
     }
 
     fn settled(&mut self, settled: Settled) {
         match settled.ticket {
             Ticket::Request(number) => self.requests.answer(number, settled.items),
-            Ticket::Lane { shard, .. } => self.wiring.outbox.send(shard, Message::Settled(settled.ticket)),
+            Ticket::Lane { shard, .. } => self.wiring.outbox.settled(shard, Message::Settled(settled.ticket)),
         }
     }
-}
 
-/// Notices decide nothing: they are for who reads the log.
-fn log(notice: &Notice) {
-    match notice {
-        Notice::Circuit { tenant, destination, open } => tracing::info!(%tenant, %destination, open, "circuit"),
-        Notice::DeadLettered { tenant, key, reason } => {
-            tracing::debug!(%tenant, sequence = key.sequence.0, reason = reason.as_str(), "dead-lettered");
+    /// A command that came by a lane is answered in the store, where the node that asked looks for it.
+    fn command_done(&mut self, id: CommandId, result: CommandResult) {
+        match self.lanes.command_done(id) {
+            Some(asked) => {
+                let store = self.wiring.store.clone();
+                task::spawn(async move { store.put_command_result(asked, result).await });
+            }
+            None => self.commands.answer(id.0, result),
         }
-        Notice::MalformedSchedule(subscription) => {
-            tracing::warn!(%subscription, "its stored retry schedule is malformed: the default is used");
-        }
-        Notice::SlotLoaded(slot) => tracing::debug!(slot = slot.0, "slot loaded"),
     }
 }

@@ -100,6 +100,7 @@ mod tests {
             partition: 1,
             offset: 9,
             headers: &headers,
+            key: None,
             payload: None,
         };
         dead_letter(&record, Time::from_millis(1_645_557_742_000))

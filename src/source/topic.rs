@@ -53,6 +53,39 @@ impl Topics {
     }
 }
 
+/// Which topics one consumer follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// The producers' events, to be delivered.
+    Events(Topics),
+    /// The producers' dead letters, to be observed only.
+    DeadLetters(Topics),
+    /// The hub's own topic of this name, whose partitions are the slots.
+    Slots(Box<str>),
+}
+
+impl Followed {
+    /// The pattern of these topics, as librdkafka takes it.
+    #[must_use]
+    pub fn pattern(&self) -> String {
+        match self {
+            Self::Events(topics) => topics.events_pattern(),
+            Self::DeadLetters(topics) => topics.dead_letters_pattern(),
+            Self::Slots(topic) => format!("^{}$", escaped(topic)),
+        }
+    }
+
+    /// Whether `topic` is one of them.
+    #[must_use]
+    pub fn includes(&self, topic: &str) -> bool {
+        match self {
+            Self::Events(topics) => matches!(topics.kind(topic), TopicKind::Events(_)),
+            Self::DeadLetters(topics) => matches!(topics.kind(topic), TopicKind::DeadLetters(_)),
+            Self::Slots(own) => topic == &**own,
+        }
+    }
+}
+
 /// Whether `text` is a `<source>`: `^[a-z0-9][a-z0-9_-]*$`, at most 223 bytes.
 #[must_use]
 pub fn is_source_name(text: &str) -> bool {

@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use streaming_hub::runtime::clock::process_time;
-use streaming_hub::source::decode::DecodeRules;
 use streaming_hub::source::kafka::{
-    AssignedLane, Assignment, KafkaConsumer, KafkaEvent, KafkaSettings, Links, MemberList, Polled,
+    AssignedLane, Assignment, KafkaConsumer, KafkaEvent, KafkaSettings, Links, MemberList, Membership, Polled,
 };
-use streaming_hub::source::topic::Topics;
+use streaming_hub::source::topic::{Followed, Topics};
 use streaming_hub::types::{Duration, LaneName};
 
 use super::broker::{ADDRESS, Broker};
@@ -41,7 +40,8 @@ impl Member {
             brokers: ADDRESS.to_owned(),
             group: stage.group(),
             group_setting: "kafka.group",
-            topics: Topics::new(stage.prefix()),
+            followed: Followed::Events(Topics::new(stage.prefix())),
+            membership: Membership::One,
             hub_id: "one".to_owned(),
             take_over: None,
             member_list: MemberList::Untold,
@@ -52,8 +52,7 @@ impl Member {
             expected_partitions: 8,
             session_timeout: Duration::from_secs(30),
         };
-        let links =
-            Links { shards: vec![shard], alarms, stored: None, clock: process_time, rules: DecodeRules::default() };
+        let links = Links { shards: vec![shard], alarms, stored: None, clock: process_time };
         let consumer = KafkaConsumer::start(settings, links).expect("a consumer");
         Self { consumer: Some(consumer), events, lanes: BTreeMap::new(), revocations: 0 }
     }
@@ -71,10 +70,11 @@ impl Member {
                     self.revocations += 1;
                     acknowledge.send(lane).expect("the consumer waits");
                 }
+                KafkaEvent::Lease(_) => panic!("no slots are held"),
             }
         }
         for (name, lane) in &mut self.lanes {
-            while let Some(Polled::Record(offset, _)) = lane.reader.poll(process_time()) {
+            while let Some(Polled::Record(offset, _)) = lane.reader.poll(|_| ()) {
                 *reads.entry((name.clone(), offset)).or_default() += 1;
                 lane.watermark.advance(offset + 1);
             }

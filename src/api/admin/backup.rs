@@ -10,7 +10,7 @@ use crate::types::limits;
 /// Begins a backup into a new directory on the hub's machine.
 ///
 /// # Errors
-/// 422 for a faulty path, 409 `backup_running` or `backup_target_exists`.
+/// 422 for a faulty path, 409 `backup_running` or `backup_target_exists`, 501 on a cluster.
 pub fn begin(api: &Service, call: &Call) -> Result<Answer, Problem> {
     let mut fields = call.fields()?;
     let mut faults = Faults::default();
@@ -23,7 +23,8 @@ pub fn begin(api: &Service, call: &Call) -> Result<Answer, Problem> {
     if last.as_ref().is_some_and(Backup::is_running) {
         return Err(Problem::new(409, "backup_running", "one backup at a time"));
     }
-    let begun = Backup::begin(api.store.clone(), &path, call.now)?;
+    let store = api.store.embedded().ok_or_else(|| Problem::not_on_a_cluster("its servers' own tools make backups"))?;
+    let begun = Backup::begin(store.clone(), &path, call.now)?;
     let answer = Answer::json(202, &begun.view());
     *last = Some(begun);
     Ok(answer)

@@ -16,6 +16,7 @@ use crate::api::verify;
 use crate::api::views::CircuitView;
 use crate::deliver::GuardError;
 use crate::engine::circuit::CircuitState;
+use crate::engine::rows::CircuitRecord;
 use crate::engine::{CircuitReport, Command, CommandResult};
 use crate::types::destination::SigningSecret;
 use crate::types::{Destination, DestinationId, Duration, Secret, Subscription, TenantId, Time, limits};
@@ -151,7 +152,7 @@ pub async fn rotate_secret(api: &Service, call: &Call, id: DestinationId) -> Res
 pub async fn read_circuit(api: &Service, call: &Call, id: DestinationId) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     stored(&api.writer.directory(), &tenant, id)?;
-    Ok(Answer::json(200, &CircuitView::of(&circuit(api, &tenant, id).await)))
+    Ok(Answer::json(200, &CircuitView::of(&circuit(api, &tenant, id).await?)))
 }
 
 /// Closes a destination's circuit and shows it.
@@ -165,7 +166,7 @@ pub async fn reset_circuit(api: &Service, call: &Call, id: DestinationId) -> Res
     if result == CommandResult::Busy {
         return Err(Problem::unavailable("the shard is busy"));
     }
-    Ok(Answer::json(200, &CircuitView::of(&circuit(api, &tenant, id).await)))
+    Ok(Answer::json(200, &CircuitView::of(&circuit(api, &tenant, id).await?)))
 }
 
 /// Resolves a URL as before a delivery: a forbidden address is a fault, a name that does not resolve a warning.
@@ -249,17 +250,26 @@ fn rotated(stored: &[SigningSecret], newest: Secret, now: Time, overlap: Duratio
     std::iter::once(first).chain(valid).take(limits::SIGNING_SECRETS_MAX).collect()
 }
 
-/// What the shard says of a circuit; one it does not know is closed.
-async fn circuit(api: &Service, tenant: &TenantId, id: DestinationId) -> CircuitReport {
-    api.shards.circuit(tenant, id).await.unwrap_or_else(|| CircuitReport {
-        tenant: tenant.clone(),
-        destination: id,
-        state: CircuitState::Closed,
-        consecutive_failures: 0,
-        last_transition_at: Time::ZERO,
-        next_probe_at: None,
-        waiting: 0,
-    })
+/// What the shard says of a circuit, or on a cluster's other nodes what its owner last wrote; one that nothing is known
+/// of is closed.
+async fn circuit(api: &Service, tenant: &TenantId, id: DestinationId) -> Result<CircuitReport, Problem> {
+    if let Some(report) = api.shards.circuit(tenant, id).await {
+        return Ok(report);
+    }
+    let stored = match api.queries.cluster() {
+        Some(cluster) => cluster.circuit(tenant.clone(), id).await?.map(|record| record.circuit),
+        None => None,
+    };
+    Ok(at_rest((tenant, id), stored.unwrap_or_default()))
+}
+
+fn at_rest((tenant, destination): (&TenantId, DestinationId), record: CircuitRecord) -> CircuitReport {
+    let (state, consecutive_failures, last_transition_at, next_probe_at) = match record {
+        CircuitRecord::Closed { failures, since } => (CircuitState::Closed, failures, since, None),
+        CircuitRecord::Open { failures, since, probe_at, .. } => (CircuitState::Open, failures, since, Some(probe_at)),
+    };
+    let tenant = tenant.clone();
+    CircuitReport { tenant, destination, state, consecutive_failures, last_transition_at, next_probe_at, waiting: 0 }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ pub(super) async fn find(api: &Service, tenant: &TenantId, id: Uuid) -> Result<O
     {
         return Ok(Some(event));
     }
-    let mask = tenant_mask(&api.store.record().dedup_salt, tenant);
+    let mask = tenant_mask(&api.store.deployment().dedup_salt, tenant);
     let place = IdPlace { minute: bucket_minute(id), key: dedup_key(mask, id) };
     Ok(api.queries.event_by_id(tenant.clone(), id, place).await?)
 }

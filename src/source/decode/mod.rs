@@ -32,8 +32,16 @@ pub struct RawRecord<'a> {
     pub offset: u64,
     /// Its headers in order: names as bytes, since producers may write anything.
     pub headers: &'a [(&'a [u8], Option<&'a [u8]>)],
+    /// Its key, if any.
+    pub key: Option<&'a [u8]>,
     /// Its value; `None` for null.
     pub payload: Option<&'a [u8]>,
+}
+
+/// The quarantine record of one that is no record of the hub's own, though its topic is.
+#[must_use]
+pub fn unreadable(record: &RawRecord<'_>, now: Time) -> QuarantineRecord {
+    quarantine::quarantine(record, Fault { reason: Reason::Unstorable, header: None }, now)
 }
 
 /// What an operator may set about decoding.
@@ -236,7 +244,11 @@ mod tests {
         let headers: Vec<(&[u8], Option<&[u8]>)> =
             headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref())).collect();
         let topic = "lerian.streaming.loans";
-        decode(&RawRecord { lane: &lane, topic, partition: 3, offset: 7, headers: &headers, payload }, rules, NOW)
+        decode(
+            &RawRecord { lane: &lane, topic, partition: 3, offset: 7, headers: &headers, key: None, payload },
+            rules,
+            NOW,
+        )
     }
 
     fn verdict(headers: &Headers) -> Decoded {

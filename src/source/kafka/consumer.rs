@@ -5,7 +5,6 @@ use rdkafka::error::KafkaError;
 use super::ownership::{GroupTaken, Identity};
 use super::pump::{Handles, Pump};
 use super::{KafkaAlarm, KafkaEvent, KafkaSettings, LaneBoard, client};
-use crate::source::decode::DecodeRules;
 use crate::types::{Duration, LaneName, Time};
 
 /// Asks the store for a lane's position; may block. `None`: it has none.
@@ -26,8 +25,6 @@ pub struct Links {
     pub stored: Option<StoredPosition>,
     /// The time, never going backwards.
     pub clock: fn() -> Time,
-    /// How the readers judge records.
-    pub rules: DecodeRules,
 }
 
 /// The handle on a consumer's thread.
@@ -40,7 +37,7 @@ pub struct KafkaConsumer {
 }
 
 impl KafkaConsumer {
-    /// Starts the consumer of the topics that are followed for delivery.
+    /// Starts the consumer of the topics that its settings name.
     ///
     /// # Errors
     /// When the client refuses its configuration, or there is no thread. Brokers that are down are no error.
@@ -48,15 +45,15 @@ impl KafkaConsumer {
     /// # Panics
     /// When there is no shard.
     pub fn start(settings: KafkaSettings, links: Links) -> Result<Self, StartError> {
-        let pattern = settings.topics.events_pattern();
-        Self::start_on(settings, links, pattern)
-    }
-
-    /// Starts a consumer of the topics of `pattern`.
-    pub(super) fn start_on(settings: KafkaSettings, links: Links, pattern: String) -> Result<Self, StartError> {
         assert!(!links.shards.is_empty(), "a process has shards");
+        let pattern = settings.followed.pattern();
         let takes_over = settings.take_over.clone();
-        let identity = Identity { hub: settings.hub_id.clone(), began: (links.clock)(), takes_over };
+        let identity = Identity {
+            hub: settings.hub_id.clone(),
+            began: (links.clock)(),
+            takes_over,
+            membership: settings.membership,
+        };
         let client = client::open(&settings, &pattern, &identity.client_id())?;
         let (stop, stopped) = flume::bounded(1);
         let (done, finished) = flume::bounded(1);

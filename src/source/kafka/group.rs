@@ -9,7 +9,7 @@ use super::context::Partition;
 use super::ownership::{Committed as HasCommitted, Group, Member};
 use super::plan::{self, Committed};
 use super::settings::{KafkaSettings, MemberList};
-use crate::source::topic::{TopicKind, Topics};
+use crate::source::topic::Followed;
 use crate::types::limits;
 
 /// What is known of the group beyond the commits of the partitions that have just come.
@@ -33,7 +33,7 @@ pub(super) fn look(
     });
     let mut claims = claims(came);
     if !others.is_empty() {
-        claims.extend(self::claims(&plan::committed(client, &followed(client, &settings.topics)?)?));
+        claims.extend(self::claims(&plan::committed(client, &partitions_of(client, &settings.followed)?)?));
     }
     Ok(Group { claims, others, has_committed })
 }
@@ -51,11 +51,11 @@ fn members(client: &Client, group: &str, own_client_id: &str) -> Result<BTreeSet
 }
 
 /// Every partition of every topic that is followed.
-fn followed(client: &Client, topics: &Topics) -> Result<Vec<Partition>, String> {
+fn partitions_of(client: &Client, followed: &Followed) -> Result<Vec<Partition>, String> {
     let metadata = client.fetch_metadata(None, limits::KAFKA_REQUEST_TIMEOUT.to_std());
     let metadata = metadata.map_err(|error| error.to_string())?;
-    let followed = metadata.topics().iter().filter(|topic| topics.kind(topic.name()) != TopicKind::Other);
+    let topics = metadata.topics().iter().filter(|topic| followed.includes(topic.name()));
     let partitions =
-        followed.flat_map(|topic| topic.partitions().iter().map(|partition| (topic.name().to_owned(), partition.id())));
+        topics.flat_map(|topic| topic.partitions().iter().map(|partition| (topic.name().to_owned(), partition.id())));
     Ok(partitions.collect())
 }

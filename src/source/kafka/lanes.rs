@@ -62,6 +62,11 @@ impl Lanes {
         of_them.map(|(number, _)| *number).collect()
     }
 
+    /// All positions.
+    pub(super) fn positions(&self) -> Vec<(Partition, u64)> {
+        self.lanes.values().map(|lane| (lane.partition.clone(), lane.watermark.position())).collect()
+    }
+
     /// Positions the group does not have yet, of the lanes that `concerns` picks.
     pub(super) fn uncommitted(&self, concerns: impl Fn(LaneNumber) -> bool) -> Vec<(Partition, u64)> {
         let lanes = self.lanes.iter().filter(|(number, _)| concerns(**number));

@@ -31,13 +31,15 @@ mod reader;
 mod refusal;
 mod retention;
 mod settings;
+mod slot_keeper;
+mod slot_writer;
 pub mod start;
 mod tap;
 mod topic;
 mod watermark;
 
 use crate::engine::LaneNumber;
-use crate::types::LaneName;
+use crate::types::{LaneName, Slot, Time};
 
 pub use board::{LaneBoard, LaneProgress};
 pub use consumer::{Closing, KafkaConsumer, Links, StartError, StoredPosition, StoredUnavailable};
@@ -45,7 +47,9 @@ pub use inquiry::Unanswered;
 pub use ownership::{By, GroupTaken};
 pub use reader::{PartitionReader, Polled};
 pub use retention::{OutlivedTopic, TopicRetention, outlived, topic_retentions};
-pub use settings::{Assignment, Authority, KafkaSettings, MemberList, Scram, ScramMechanism, Tls};
+pub use settings::{Assignment, Authority, KafkaSettings, MemberList, Membership, Scram, ScramMechanism, Tls};
+pub use slot_keeper::{Deletes, SlotKeeper, SlotLag};
+pub use slot_writer::{Full, Receipt, SlotWriter, Unwritable};
 pub use tap::{DeadLetterTap, TappedLetter};
 pub use topic::{SlotTopic, TopicError, TopicMade, check_slot_topic, make_slot_topic};
 pub use watermark::LaneWatermark;
@@ -62,6 +66,8 @@ pub enum KafkaEvent {
         /// Takes the lane's number within 10 s; never full.
         acknowledge: flume::Sender<LaneNumber>,
     },
+    /// The group has heard of this process: until then nobody else is given what it holds. Told of slots only.
+    Lease(Time),
 }
 
 /// An assigned partition.
@@ -71,6 +77,8 @@ pub struct AssignedLane {
     pub lane: LaneNumber,
     /// The lane's lasting name.
     pub name: LaneName,
+    /// The slot whose own it is.
+    pub slot: Option<Slot>,
     /// The first offset that will come.
     pub position: u64,
     /// Its records.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use super::settings::Membership;
 use crate::types::Time;
 
 /// What begins every hub's client id.
@@ -22,6 +23,8 @@ pub(super) struct Identity {
     pub(super) began: Time,
     /// The directory whose group this one may take over.
     pub(super) takes_over: Option<String>,
+    /// Whether others of the same id belong to the group as well.
+    pub(super) membership: Membership,
 }
 
 /// A live member of the group beside this one.
@@ -115,11 +118,12 @@ impl Identity {
         if let Some(id) = group.claims.iter().find(is_foreign) {
             return Verdict::Taken(By::Commits(id.clone()));
         }
-        let Some(other) = group.others.iter().next() else { return Verdict::Alone };
+        let is_foreign = |other: &&Member| self.membership == Membership::One || !other.is_of(&self.hub);
+        let Some(other) = group.others.iter().find(is_foreign) else { return Verdict::Alone };
         if group.has_committed == Committed::Already {
             return Verdict::Shared(other.to_string());
         }
-        if let Some(owner) = group.others.iter().find(|other| other.has_claimed(&group.claims)) {
+        if let Some(owner) = group.others.iter().filter(is_foreign).find(|other| other.has_claimed(&group.claims)) {
             return Verdict::Taken(By::Member(owner.to_string()));
         }
         if let Some(stranger) = group.others.iter().find(|other| matches!(other, Member::Stranger(_))) {
@@ -137,6 +141,10 @@ impl Member {
         let parts = client_id.strip_prefix(CLIENT).and_then(|rest| rest.strip_prefix('.')?.rsplit_once('.'));
         let hub = parts.and_then(|(hub, began)| Some((hub, u64::from_str_radix(began, 16).ok()?)));
         hub.map_or_else(|| Self::Stranger(client_id.to_owned()), |(hub, began)| Self::Hub(began, hub.to_owned()))
+    }
+
+    fn is_of(&self, hub: &str) -> bool {
+        matches!(self, Self::Hub(_, own) if own == hub)
     }
 
     fn has_claimed(&self, claims: &BTreeSet<String>) -> bool {
@@ -161,7 +169,7 @@ mod tests {
     use super::*;
 
     fn identity(hub: &str, began: u64) -> Identity {
-        Identity { hub: hub.to_owned(), began: Time(began), takes_over: None }
+        Identity { hub: hub.to_owned(), began: Time(began), takes_over: None, membership: Membership::One }
     }
 
     fn group(claims: &[&str], others: &[&Identity], has_committed: Committed) -> Group {
@@ -219,6 +227,20 @@ mod tests {
         let (first, copy) = (identity("a", 1), identity("a", 2));
         assert!(!is_taken(&first.judge(&group(&["a"], &[&copy], Committed::Already))));
         assert!(is_taken(&copy.judge(&group(&["a"], &[&first], Committed::NotYet))));
+    }
+
+    #[test]
+    fn the_nodes_of_one_deployment_share_a_group_and_no_other_does() {
+        let node = |hub, began| Identity { membership: Membership::Nodes, ..identity(hub, began) };
+        let (first, second, stranger) = (node("a", 1), node("a", 2), node("b", 3));
+        assert_eq!(first.judge(&group(&["a"], &[&second], Committed::Already)), Verdict::Alone);
+        assert_eq!(second.judge(&group(&["a"], &[&first], Committed::NotYet)), Verdict::Alone);
+        assert!(is_taken(&stranger.judge(&group(&["a"], &[&first], Committed::NotYet))), "its commits are another's");
+        assert!(
+            is_taken(&second.judge(&group(&[], &[&first, &stranger], Committed::NotYet)))
+                != is_taken(&stranger.judge(&group(&[], &[&first, &second], Committed::NotYet))),
+            "one deployment stays"
+        );
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! A partition's records, as its shard polls them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::base_consumer::PartitionQueue;
@@ -10,8 +9,8 @@ use rdkafka::message::{BorrowedMessage, Message};
 use super::context::Context;
 use super::native;
 use crate::engine::LaneNumber;
-use crate::source::decode::{DecodeRules, Decoded, RawRecord, decode};
-use crate::types::{LaneName, Time};
+use crate::source::decode::RawRecord;
+use crate::types::LaneName;
 
 /// What one poll brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +27,6 @@ pub struct PartitionReader {
     name: LaneName,
     topic: Box<str>,
     partition: i32,
-    rules: Arc<DecodeRules>,
     // Links.
     queue: PartitionQueue<Context>,
     out_of_range: flume::Sender<LaneNumber>,
@@ -46,7 +44,6 @@ pub(super) struct ReaderParts {
     pub(super) topic: Box<str>,
     pub(super) partition: i32,
     pub(super) position: u64,
-    pub(super) rules: Arc<DecodeRules>,
     pub(super) out_of_range: flume::Sender<LaneNumber>,
 }
 
@@ -62,7 +59,6 @@ impl PartitionReader {
             name: parts.name,
             topic: parts.topic,
             partition: parts.partition,
-            rules: parts.rules,
             queue,
             out_of_range: parts.out_of_range,
             lane: parts.lane,
@@ -77,14 +73,8 @@ impl PartitionReader {
         self.queue.set_nonempty_callback(wake);
     }
 
-    /// The next record's verdict, or `None` when nothing has been fetched yet. Never blocks.
-    pub fn poll(&mut self, now: Time) -> Option<Polled<Decoded>> {
-        let rules = Arc::clone(&self.rules);
-        self.poll_with(|record| decode(record, &rules, now))
-    }
-
-    /// The next record, as `judge` sees it.
-    pub(super) fn poll_with<T>(&mut self, judge: impl FnOnce(&RawRecord<'_>) -> T) -> Option<Polled<T>> {
+    /// The next record, as `judge` sees it, or `None` when nothing has been fetched yet. Never blocks.
+    pub fn poll<T>(&mut self, judge: impl FnOnce(&RawRecord<'_>) -> T) -> Option<Polled<T>> {
         if self.is_lost {
             self.tell_out_of_range();
             return None;
@@ -130,5 +120,13 @@ fn judge_message<T>(
 ) -> T {
     let headers = native::headers(message);
     let offset = u64::try_from(message.offset()).unwrap_or_default();
-    judge(&RawRecord { lane: name, topic, partition, offset, headers: &headers, payload: message.payload() })
+    judge(&RawRecord {
+        lane: name,
+        topic,
+        partition,
+        offset,
+        headers: &headers,
+        key: message.key(),
+        payload: message.payload(),
+    })
 }

@@ -9,7 +9,6 @@ use rdkafka::admin::{ConfigResource, OwnedResourceSpecifier};
 
 use super::inquiry::{self, Unanswered};
 use super::settings::KafkaSettings;
-use crate::source::topic::TopicKind;
 use crate::types::{Duration, limits};
 
 /// How long a topic keeps its records.
@@ -77,7 +76,7 @@ impl std::fmt::Display for OutlivedTopic {
 fn followed(settings: &KafkaSettings) -> Result<Vec<String>, Unanswered> {
     let metadata = inquiry::metadata(settings)?;
     let names = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name);
-    let events = names.filter(|name| matches!(settings.topics.kind(name), TopicKind::Events(_)));
+    let events = names.filter(|name| settings.followed.includes(name));
     Ok(events.map(str::to_owned).collect())
 }
 

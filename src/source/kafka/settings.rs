@@ -2,7 +2,7 @@
 
 use rdkafka::ClientConfig;
 
-use crate::source::topic::Topics;
+use crate::source::topic::Followed;
 use crate::types::{Duration, Secret, limits};
 
 /// Everything a consumer needs to know.
@@ -12,12 +12,15 @@ pub struct KafkaSettings {
     pub brokers: String,
     /// The consumer group.
     pub group: String,
-    /// Which topics are the hub's.
-    pub topics: Topics,
+    /// Which topics it follows.
+    pub followed: Followed,
     /// Which setting names it, for errors.
     pub group_setting: &'static str,
-    /// The data directory's id: written into the metadata of each commit, to tell two hubs in one group apart.
+    /// The id of the data directory or of the cluster's deployment: written into the metadata of each commit, to tell
+    /// two hubs in one group apart.
     pub hub_id: String,
+    /// Who may be in the group.
+    pub membership: Membership,
     /// The id of a directory that is gone, whose group this hub may take over.
     pub take_over: Option<String>,
     /// TLS, if any.
@@ -34,6 +37,15 @@ pub struct KafkaSettings {
     pub assignment: Assignment,
     /// After so long without a sign of life the group gives this process's partitions to others; 45 s by default.
     pub session_timeout: Duration,
+}
+
+/// Who may be in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// One process: its data directory is no other's.
+    One,
+    /// All nodes of one deployment.
+    Nodes,
 }
 
 /// Whether the brokers tell who is in a group.
@@ -110,6 +122,10 @@ impl KafkaSettings {
         config.set("group.id", &self.group).set("client.id", client_id);
         config.set("partition.assignment.strategy", self.assignment.as_str());
         config.set("session.timeout.ms", self.session_timeout.as_millis().to_string());
+        if matches!(self.followed, Followed::Slots(_)) {
+            // A rebalance is heard of with a heartbeat, and until then slots stand still.
+            config.set("heartbeat.interval.ms", limits::SLOT_HEARTBEAT.as_millis().to_string());
+        }
         self.set_prefetch(&mut config);
         config
     }
@@ -188,7 +204,8 @@ mod tests {
         KafkaSettings {
             brokers: "a:9092".to_owned(),
             group: "streaming-hub".to_owned(),
-            topics: Topics::new("lerian.streaming"),
+            followed: Followed::Events(crate::source::topic::Topics::new("lerian.streaming")),
+            membership: Membership::One,
             group_setting: "kafka.group",
             hub_id: "hub".to_owned(),
             take_over: None,

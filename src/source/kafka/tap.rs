@@ -10,7 +10,6 @@ use super::consumer::{KafkaConsumer, Links, StartError};
 use super::{GroupTaken, KafkaAlarm, KafkaEvent, KafkaSettings, LaneWatermark, PartitionReader, Polled};
 use crate::engine::LaneNumber;
 use crate::source::dead_letter::dead_letter;
-use crate::source::decode::DecodeRules;
 use crate::types::{Duration, ProducerDeadLetter, Time, limits};
 
 /// A producer's dead letter to be stored.
@@ -47,14 +46,13 @@ impl DeadLetterTap {
     ) -> Result<(Self, flume::Receiver<TappedLetter>), StartError> {
         let (letters, received) = flume::bounded(limits::TAP_LETTERS_MAX);
         let (events, incoming) = flume::bounded(limits::TAP_LETTERS_MAX);
-        let pattern = settings.topics.dead_letters_pattern();
-        let links = Links { shards: vec![events], alarms, stored: None, clock, rules: DecodeRules::default() };
+        let links = Links { shards: vec![events], alarms, stored: None, clock };
         let tap = Tap { incoming, letters, clock, lanes: BTreeMap::new() };
         std::thread::Builder::new()
             .name("kafka-dlq".to_owned())
             .spawn(move || tap.run())
             .map_err(StartError::Thread)?;
-        let consumer = KafkaConsumer::start_on(settings, links, pattern)?;
+        let consumer = KafkaConsumer::start(settings, links)?;
         Ok((Self { consumer }, received))
     }
 
@@ -102,6 +100,7 @@ impl Tap {
                 self.lanes.remove(&lane);
                 let _consumer_may_have_given_up = acknowledge.try_send(lane);
             }
+            KafkaEvent::Lease(_) => {}
         }
     }
 
@@ -116,7 +115,7 @@ impl Tap {
                     return;
                 }
                 let now = (self.clock)();
-                match reader.poll_with(|record| dead_letter(record, now)) {
+                match reader.poll(|record| dead_letter(record, now)) {
                     Some(Polled::Record(_, letter)) => {
                         has_more = true;
                         let tapped = TappedLetter { letter, watermark: watermark.clone() };

@@ -10,8 +10,8 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Produc
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::*;
-use crate::source::decode::{DecodeRules, Decoded};
-use crate::source::topic::Topics;
+use crate::source::decode::{DecodeRules, Decoded, decode};
+use crate::source::topic::{Followed, Topics};
 use crate::types::{Duration, Time};
 
 const TOPIC: &str = "lerian.streaming.loans";
@@ -61,7 +61,8 @@ impl Rig {
         KafkaSettings {
             brokers: self.cluster.bootstrap_servers(),
             group: "streaming-hub".to_owned(),
-            topics: Topics::new("lerian.streaming"),
+            followed: Followed::Events(Topics::new("lerian.streaming")),
+            membership: Membership::One,
             group_setting: "kafka.group",
             hub_id: "hub-1".to_owned(),
             take_over: None,
@@ -83,13 +84,7 @@ impl Rig {
     fn shard_with(settings: KafkaSettings, stored: Option<u64>) -> Shard {
         let (shard, events) = flume::bounded(16);
         let (alarm, alarms) = flume::bounded(64);
-        let links = Links {
-            shards: vec![shard],
-            alarms: alarm,
-            stored: Some(Box::new(move |_| Ok(stored))),
-            clock,
-            rules: DecodeRules::default(),
-        };
+        let links = Links { shards: vec![shard], alarms: alarm, stored: Some(Box::new(move |_| Ok(stored))), clock };
         Shard { consumer: KafkaConsumer::start(settings, links).expect("a consumer"), events, alarms }
     }
 }
@@ -98,7 +93,7 @@ impl Shard {
     fn assigned(&self) -> AssignedLane {
         match self.events.recv_timeout(WAIT).expect("an event") {
             KafkaEvent::Assigned(assigned) => assigned,
-            revoked @ KafkaEvent::Revoked { .. } => panic!("{revoked:?}"),
+            other @ (KafkaEvent::Revoked { .. } | KafkaEvent::Lease(_)) => panic!("{other:?}"),
         }
     }
 
@@ -114,6 +109,10 @@ impl Shard {
     }
 }
 
+fn polled(lane: &mut AssignedLane) -> Option<Polled<Decoded>> {
+    lane.reader.poll(|record| decode(record, &DecodeRules::default(), clock()))
+}
+
 /// Polls `count` records; between two of them the reader is woken or has more.
 fn read(lane: &mut AssignedLane, count: usize) -> Vec<(u64, Decoded)> {
     let (wake, woken) = flume::bounded(1);
@@ -122,7 +121,7 @@ fn read(lane: &mut AssignedLane, count: usize) -> Vec<(u64, Decoded)> {
     });
     let mut records = Vec::new();
     while records.len() < count {
-        match lane.reader.poll(clock()) {
+        match polled(lane) {
             Some(Polled::Record(offset, decoded)) => records.push((offset, decoded)),
             Some(Polled::Fault(error)) => panic!("{error}"),
             None => woken.recv_timeout(WAIT).expect("woken"),
@@ -139,7 +138,7 @@ fn release(events: &flume::Receiver<KafkaEvent>, assigned: AssignedLane) {
             drop(assigned);
             acknowledge.send(lane).expect("the consumer waits");
         }
-        KafkaEvent::Assigned(other) => panic!("{other:?}"),
+        other @ (KafkaEvent::Assigned(_) | KafkaEvent::Lease(_)) => panic!("{other:?}"),
     }
 }
 
@@ -271,7 +270,7 @@ fn a_lane_that_falls_out_of_range_begins_again_from_its_watermark() {
     await_that(|| {
         rig.cluster.clear_request_errors(RDKafkaApiKey::Fetch);
         rig.cluster.request_errors(RDKafkaApiKey::Fetch, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE]);
-        matches!(lane.reader.poll(clock()), Some(Polled::Fault(_)))
+        matches!(polled(&mut lane), Some(Polled::Fault(_)))
     });
     rig.cluster.clear_request_errors(RDKafkaApiKey::Fetch);
     let first = lane.lane;
@@ -322,6 +321,7 @@ fn follow(lanes: &mut Vec<AssignedLane>, event: KafkaEvent) {
             lanes.retain(|held| held.lane != lane);
             acknowledge.send(lane).expect("the consumer waits");
         }
+        KafkaEvent::Lease(_) => panic!("no slots are held"),
     }
 }
 
@@ -417,7 +417,9 @@ fn the_tap_reads_dead_letters_and_commits_what_was_stored() {
     let rig = Rig::new(topic);
     rig.produce(topic, &[("x-lerian-dlq-error-class", "broker"), ("ce-tenantid", "tenant-1")], 3);
     let (alarm, _alarms) = flume::bounded(16);
-    let start = || DeadLetterTap::start(rig.settings(), alarm.clone(), clock).expect("a tap");
+    let followed = Followed::DeadLetters(Topics::new("lerian.streaming"));
+    let settings = KafkaSettings { followed, ..rig.settings() };
+    let start = || DeadLetterTap::start(settings.clone(), alarm.clone(), clock).expect("a tap");
     let (tap, letters) = start();
     let first = letters.recv_timeout(WAIT).expect("a letter");
     assert_eq!((first.letter.offset, first.letter.error_class.as_deref()), (0, Some("broker")));

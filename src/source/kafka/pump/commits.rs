@@ -8,7 +8,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::Pump;
 use crate::engine::LaneNumber;
 use crate::source::kafka::context::{Happening, Partition};
-use crate::source::kafka::{KafkaAlarm, native, ownership};
+use crate::source::kafka::{KafkaAlarm, KafkaEvent, native, ownership};
 use crate::types::{Time, limits};
 
 impl Pump {
@@ -18,7 +18,8 @@ impl Pump {
             return;
         }
         self.commit_sent = None;
-        let positions = self.lanes.uncommitted(|_| true);
+        // A slot's owner commits whether or not a position has moved: that is how the group hears of it.
+        let positions = if self.holds_slots() { self.lanes.positions() } else { self.lanes.uncommitted(|_| true) };
         self.commit_positions(&positions, now);
     }
 
@@ -27,8 +28,21 @@ impl Pump {
             return;
         }
         match self.send_commit(positions) {
-            Ok(()) => self.commit_sent = Some(now),
+            Ok(()) => {
+                self.commit_sent = Some(now);
+                self.unanswered.push_back(now);
+            }
             Err(error) => self.alarm(KafkaAlarm::Retrying { step: "commit", error: error.to_string() }),
+        }
+    }
+
+    /// A commit that was sent then is acknowledged: the group gives nothing away before a whole session timeout after it.
+    fn tell_lease(&self, sent: Option<Time>) {
+        let Some(sent) = sent else { return };
+        let until = (sent + self.settings.session_timeout) - limits::KAFKA_LEASE_MARGIN;
+        for shard in &self.links.shards {
+            // A shard too busy to be told goes on for as long as it was told before; a second later comes the next.
+            let _ = shard.try_send(KafkaEvent::Lease(until));
         }
     }
 
@@ -42,6 +56,11 @@ impl Pump {
 
     pub(super) fn committed(&mut self, outcomes: &[(Partition, Result<u64, String>)]) {
         self.commit_sent = None;
+        // Answers come in the order of their commits; should one ever not, the oldest time is the safe one.
+        let sent = self.unanswered.pop_front();
+        if self.holds_slots() && outcomes.iter().all(|(_, outcome)| outcome.is_ok()) {
+            self.tell_lease(sent);
+        }
         for (partition, outcome) in outcomes {
             match outcome {
                 Ok(position) => {

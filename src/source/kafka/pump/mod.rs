@@ -4,7 +4,6 @@ mod commits;
 mod rebalance;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -17,7 +16,6 @@ use super::ownership::{self, GroupTaken, Identity};
 use super::refusal::{Refusals, is_refusal};
 use super::{KafkaAlarm, KafkaSettings, LaneBoard, native};
 use crate::engine::LaneNumber;
-use crate::source::decode::DecodeRules;
 use crate::types::{Time, limits};
 
 /// Partitions the group has given, not yet begun.
@@ -41,7 +39,6 @@ pub(super) struct Pump {
     settings: KafkaSettings,
     identity: Identity,
     pattern: String,
-    rules: Arc<DecodeRules>,
     // Links.
     links: Links,
     client: Client,
@@ -58,6 +55,8 @@ pub(super) struct Pump {
     commit_due: Time,
     /// Since when a commit has been on its way.
     commit_sent: Option<Time>,
+    /// When the commits that are not answered were sent, the oldest first.
+    unanswered: VecDeque<Time>,
     has_committed: ownership::Committed,
     is_stopping: bool,
     is_broken: bool,
@@ -77,7 +76,6 @@ impl Pump {
             settings,
             identity,
             pattern,
-            rules: Arc::new(links.rules.clone()),
             links,
             client,
             stopped,
@@ -91,6 +89,7 @@ impl Pump {
             refusals: Refusals::default(),
             commit_due: Time::ZERO,
             commit_sent: None,
+            unanswered: VecDeque::new(),
             has_committed: ownership::Committed::NotYet,
             is_stopping: false,
             is_broken: false,
@@ -194,6 +193,7 @@ impl Pump {
         self.release(&self.lanes.numbers());
         self.happenings.clear();
         self.commit_sent = None;
+        self.unanswered.clear();
         loop {
             match client::open(&self.settings, &self.pattern, &self.identity.client_id()) {
                 Ok(client) => {

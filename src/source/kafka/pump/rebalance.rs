@@ -1,7 +1,5 @@
 //! Partitions that come and go: where each begins, which shard reads it, and how it is given back.
 
-use std::sync::Arc;
-
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer as _;
 
@@ -14,7 +12,8 @@ use crate::source::kafka::ownership::{GroupTaken, Verdict};
 use crate::source::kafka::plan::{self, Plan};
 use crate::source::kafka::reader::ReaderParts;
 use crate::source::kafka::{AssignedLane, Assignment, KafkaAlarm, KafkaEvent, LaneWatermark, PartitionReader, group};
-use crate::types::{LaneName, Time, limits};
+use crate::source::topic::Followed;
+use crate::types::{LaneName, Slot, Time, limits};
 
 /// Why assigned partitions are not begun.
 enum Hindrance {
@@ -137,6 +136,7 @@ impl Pump {
             self.alarm(KafkaAlarm::PrefetchOverBudget { partitions });
         }
         tracing::info!(lanes = assigned.len(), "kafka partitions assigned");
+        self.commit_due = Time::ZERO;
         for (plan, lane) in assigned {
             self.hand_over(plan, lane);
         }
@@ -154,12 +154,12 @@ impl Pump {
             topic: topic.as_str().into(),
             partition,
             position: plan.position,
-            rules: Arc::clone(&self.rules),
             out_of_range: self.reports.clone(),
         };
         let assigned = AssignedLane {
             lane,
             name: plan.name.clone(),
+            slot: self.holds_slots().then_some(Slot(slot_number(partition)?)),
             position: plan.position,
             reader: PartitionReader::new(queue, parts),
             watermark: LaneWatermark::new(plan.position),
@@ -179,6 +179,11 @@ impl Pump {
         if shard.send(KafkaEvent::Assigned(assigned)).is_err() {
             tracing::info!("a shard has ended; its kafka lanes are not read");
         }
+    }
+
+    /// Whether the partitions are slots, held on a lease.
+    pub(super) const fn holds_slots(&self) -> bool {
+        matches!(self.settings.followed, Followed::Slots(_))
     }
 
     fn shard(&self, partition: i32) -> flume::Sender<KafkaEvent> {
@@ -224,4 +229,8 @@ impl Pump {
             }
         }
     }
+}
+
+fn slot_number(partition: i32) -> Result<u16, String> {
+    u16::try_from(partition).map_err(|_| format!("partition {partition} is no slot's"))
 }
