@@ -194,8 +194,32 @@ fn expect_running() {
 }
 
 fn process() -> i32 {
-    let text = fs::read_to_string(directory().join("kafka.pid")).expect("`tests/real/servers up` writes it");
+    process_of("kafka.pid")
+}
+
+fn process_of(file: &str) -> i32 {
+    let text = fs::read_to_string(directory().join(file)).expect("`tests/real/servers up` writes it");
     text.trim().parse().expect("a process's number")
+}
+
+/// A server that does nothing until this is dropped.
+pub struct Frozen {
+    process: i32,
+}
+
+impl Frozen {
+    /// Stops the server of this file of `tests/real/servers`; whoever does so has it alone.
+    pub fn new(file: &str) -> Self {
+        let process = process_of(file);
+        signal(process, Signal::STOP);
+        Self { process }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.process, Signal::CONT);
+    }
 }
 
 fn signal(process: i32, signal: Signal) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ledger::{Ledger, Request};
-use super::{Cluster, asked_for, short_of_breath, topic_of};
+use super::{Cluster, Everywhere, asked_for, short_of_breath, topic_of};
 use crate::broker::Producer;
 use crate::harness::time::now;
 use crate::harness::{CloudEvent, Hub, Tenant};
@@ -47,6 +47,8 @@ fn nodes_are_killed_and_no_event_is_lost() {
         subscribe(&hubs[0], &tenant, &ledger.url(&tenant), more.clone())
     };
     let tenants: Vec<Tenant> = (0..TENANTS).map(subscribed).collect();
+    // Changes come in order: where the last is known, all are.
+    Everywhere::new(&hubs, "the-last");
     let begun = now();
     let producer = cluster.broker.producer();
     let all_came = AtomicBool::new(false);

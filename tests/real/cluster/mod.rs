@@ -7,15 +7,19 @@ mod commands;
 mod configuration;
 mod kills;
 mod ledger;
+mod outage;
 mod salted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 use std::time::Duration;
 
+use scylla::client::session_builder::SessionBuilder;
 use serde_json::{Value, json};
 
 use super::broker::Broker;
-use super::harness::{Hub, Setup, Tenant, merged, run};
+use super::harness::process::Process;
+use super::harness::{Hub, Setup, Tenant, merged};
+use super::patience::patiently;
 use super::stage::Stage;
 
 /// Where `tests/real/servers` has Cassandra listen.
@@ -36,8 +40,8 @@ const SOON: Duration = Duration::from_secs(5);
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A prepared cluster without nodes.
-struct Cluster {
-    broker: Broker<RwLockReadGuard<'static, ()>>,
+struct Cluster<Guard = RwLockReadGuard<'static, ()>> {
+    broker: Broker<Guard>,
     stage: Stage,
     _alone: MutexGuard<'static, ()>,
 }
@@ -45,35 +49,70 @@ struct Cluster {
 impl Cluster {
     /// Has `migrate` prepare it.
     fn new() -> Self {
+        Self::on(Broker::shared())
+    }
+}
+
+impl<Guard> Cluster<Guard> {
+    /// Has `migrate` prepare it on this broker.
+    fn on(broker: Broker<Guard>) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let broker = Broker::shared();
         let accepts = std::net::TcpStream::connect(SCYLLA_NODE).is_ok();
         assert!(accepts, "no Cassandra on {SCYLLA_NODE}: start it with `tests/real/servers up`");
         let cluster = Self { broker, stage: Stage::new(), _alone: alone };
         let arguments = ["migrate", "--replication-factor", "1", "--slots", SLOTS, "--topic-replication", "1"];
-        let migrated = run(&arguments, cluster.setup().settings());
-        assert_eq!(migrated.code, Some(0), "{}", migrated.output);
+        let mut migrating = Process::start(&arguments, cluster.setup().settings());
+        let mut ended = None;
+        // Each table is a change of the schema that all nodes must agree on.
+        patiently(
+            || "`migrate` to end".to_owned(),
+            || {
+                ended = migrating.ended();
+                ended.is_some()
+            },
+        );
+        assert!(ended.is_some_and(|status| status.success()), "{}", migrating.output());
         cluster
     }
 
     /// A node of it.
     fn setup(&self) -> Setup {
-        let name = self.stage.prefix().replace('-', "_");
         self.stage
             .setup()
             .with("KAFKA_SLOT_TOPIC", &format!("{}-slots", self.stage.prefix()))
+            .with("KAFKA_SLOT_GROUP", &format!("{}-slots", self.stage.prefix()))
             .with("STORE", "scylla")
             .with("SCYLLA_NODES", SCYLLA_NODE)
-            .with("SCYLLA_KEYSPACE", &name)
+            .with("SCYLLA_KEYSPACE", &self.keyspace())
             .with("SCYLLA_USERNAME", SCYLLA_USER)
             .with("SCYLLA_PASSWORD", SCYLLA_USER)
             .with("DEV_KEK", KEK)
             .with("SHARDS", "1")
     }
 
+    fn keyspace(&self) -> String {
+        self.stage.prefix().replace('-', "_")
+    }
+
     /// So many nodes, ready.
     fn start(&self, count: usize) -> Vec<Hub> {
         (0..count).map(|_| self.setup().start()).collect()
+    }
+}
+
+impl<Guard> Drop for Cluster<Guard> {
+    /// A server keeps memory for each table of each keyspace.
+    fn drop(&mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let dropped: Result<(), Box<dyn std::error::Error>> = runtime.block_on(async {
+            let builder = SessionBuilder::new().known_node(SCYLLA_NODE).user(SCYLLA_USER, SCYLLA_USER);
+            let session = builder.build().await?;
+            session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {}", self.keyspace()), ()).await?;
+            Ok(())
+        });
+        if let Err(error) = dropped {
+            eprintln!("the keyspace {} is left behind: {error}", self.keyspace());
+        }
     }
 }
 
@@ -92,6 +131,15 @@ impl Everywhere {
             soon("a key to be known", || node.api.get("/v1/subscriptions").status == 200);
         }
         Self { nodes }
+    }
+
+    /// Returns when its subscriptions are in force on every node; until then an event may find none.
+    fn know_subscriptions(&self) {
+        for node in &self.nodes {
+            let is_known =
+                || node.api.get("/v1/subscriptions").expect(200)["items"].as_array().is_some_and(|all| !all.is_empty());
+            soon("a subscription to be known", is_known);
+        }
     }
 
     /// The tenant at one node.

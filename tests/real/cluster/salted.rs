@@ -34,6 +34,7 @@ fn a_tenant_salted_over_partitions_has_one_order() {
     let more = json!({"ordering": "parallel", "max_in_flight": MAX_IN_FLIGHT, "circuit": circuit});
     let destination = acme.at(0).destination(&receiver, short_of_breath(more));
     acme.at(0).subscription(&destination, json!({}));
+    acme.know_subscriptions();
     let producer = cluster.broker.producer();
 
     let events: Vec<CloudEvent> = (0..EVENTS).map(|_| CloudEvent::new("loan", "paid")).collect();
