@@ -123,8 +123,9 @@ fn two_writers_at_once_make_all_changes_one_after_the_other() {
     let cluster = cluster();
     let mut follower = Node::of(&cluster, "follower");
     let first = follower.head.0;
-    let writer = |name: &'static str| {
-        let mut node = Node::of(&cluster, name);
+    // Both know the same last change, so one of them is outrun at once.
+    let nodes = ["one", "other"].map(|name| (name, Node::of(&cluster, name)));
+    let writers = nodes.map(|(name, mut node)| {
         std::thread::spawn(move || {
             let mut outrun = 0;
             for since in 1..=EACH {
@@ -137,9 +138,8 @@ fn two_writers_at_once_make_all_changes_one_after_the_other() {
             }
             outrun
         })
-    };
-    let (one, other) = (writer("one"), writer("other"));
-    let outrun = one.join().expect("it ends") + other.join().expect("it ends");
+    });
+    let outrun: u32 = writers.into_iter().map(|writer| writer.join().expect("it ends")).sum();
     assert!(outrun > 0, "they met");
     let came = follower.follow();
     assert_eq!(follower.head, FeedNumber(first + 2 * EACH));

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use streaming_hub::store::scylla::{ClusterError, ClusterSettings};
 use streaming_hub::store::{FeedNumber, Kek, Scylla, ScyllaSettings};
 
-use super::cassandra::{NODE, USER, cluster, node_settings, shared, unmigrated};
+use super::cassandra::{NODE, SLOTS, USER, cluster, node_settings, shared, unmigrated};
 
 /// Base64 of [`super::cassandra::kek`].
 const KEY: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
@@ -106,7 +106,7 @@ fn a_store_is_not_opened_on_a_keyspace_that_is_not_prepared() {
     assert!(foreign.to_string().contains("run `streaming-hub migrate`"), "{foreign}");
 }
 
-/// The deployment of this run has 16 slots, the keyspace that all other tests use has 256.
+/// The deployment of this run has 16 slots, the keyspace that all other tests use has more.
 #[test]
 fn it_makes_the_slot_topic_once_and_refuses_another() {
     let _server = shared();
@@ -122,7 +122,7 @@ fn it_makes_the_slot_topic_once_and_refuses_another() {
     let (code, _, errors) = migrate(&[["--store.scylla_keyspace", &cluster().keyspace].as_slice(), &kafka].concat());
     assert_eq!(code, Some(1));
     assert!(errors.contains(&format!("kafka.slot_topic = {topic:?}")), "{errors}");
-    assert!(errors.contains("16 partitions and must have 256"), "{errors}");
+    assert!(errors.contains(&format!("16 partitions and must have {SLOTS},")), "{errors}");
     let fresh = format!("{topic}.more");
     let (code, _, errors) = migrate(&[deployed().as_slice(), &kafka[..2], &["--kafka.slot_topic", &fresh]].concat());
     assert_eq!(code, Some(1));
