@@ -30,5 +30,5 @@ pub fn ready(api: &Service) -> Result<Answer, Problem> {
 
 /// The metrics of the whole process.
 pub async fn metrics(api: &Service) -> Answer {
-    Answer::bytes(200, metrics::CONTENT_TYPE, api.shards.metrics(api.store.fsyncs()).await.into_bytes())
+    Answer::bytes(200, metrics::CONTENT_TYPE, api.shards.metrics(api.store.counters()).await.into_bytes())
 }

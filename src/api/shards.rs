@@ -13,7 +13,7 @@ use crate::engine::{
 use crate::shard;
 use crate::source::kafka::LaneBoard;
 use crate::telemetry::metrics::Snapshot;
-use crate::types::counters::LaneLevel;
+use crate::types::counters::{LaneLevel, StoreCounters};
 use crate::types::{ConfigChange, DestinationId, Event, Sequence, ShardId, TenantId};
 
 /// A future that stays on the API's thread.
@@ -39,8 +39,8 @@ pub trait Shards {
     fn closed(&self) -> Option<&'static str>;
     /// Every lane of this process.
     fn lanes(&self) -> Local<'_, Vec<LaneStatus>>;
-    /// The metrics of the process, in Prometheus' text format; the store's `fsyncs` come from whoever has the store.
-    fn metrics(&self, fsyncs: u64) -> Local<'_, String>;
+    /// The metrics of the process, in Prometheus' text format; what the store counts comes from whoever has it.
+    fn metrics(&self, store: StoreCounters) -> Local<'_, String>;
 }
 
 /// A lane as the process that reads it sees it.
@@ -126,7 +126,7 @@ impl Shards for ProcessShards {
         Box::pin(async { self.all_lanes(self.shards.report().await) })
     }
 
-    fn metrics(&self, fsyncs: u64) -> Local<'_, String> {
+    fn metrics(&self, store: StoreCounters) -> Local<'_, String> {
         Box::pin(async move {
             let reports = self.shards.report().await;
             let mut snapshot = Snapshot::default();
@@ -134,7 +134,7 @@ impl Shards for ProcessShards {
                 snapshot.counters.merge(&report.counters);
                 snapshot.levels.merge(&report.levels);
             }
-            snapshot.counters.fsyncs = fsyncs;
+            snapshot.store = store;
             snapshot.lanes = self.all_lanes(reports).iter().map(lane_level).collect();
             snapshot.to_text()
         })

@@ -29,6 +29,7 @@ use crate::engine::{CircuitReport, Command, CommandResult, JobQuestion, SettledI
 use crate::runtime::Clock;
 use crate::runtime::boot::run_local;
 use crate::store::{Embedded, EmbeddedSettings, FeedNumber, Retention};
+use crate::types::counters::StoreCounters;
 use crate::types::destination::RateLimit;
 use crate::types::{ConfigChange, DestinationId, Duration, Event, LaneName, Sequence, TenantId, Time};
 
@@ -89,7 +90,7 @@ impl Shards for Notes {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn metrics(&self, _: u64) -> Local<'_, String> {
+    fn metrics(&self, _: StoreCounters) -> Local<'_, String> {
         Box::pin(std::future::ready("# EOF\n".to_owned()))
     }
 }

@@ -11,39 +11,57 @@ use crate::types::{Event, Sequence, Slot, Time};
 impl Shard {
     /// Sends every batch that is ready, and settles what waits for nothing. Says whether anything followed.
     pub(super) fn flush(&mut self, now: Time) -> bool {
-        let (mut followed, mut sent) = (false, false);
+        let mut followed = false;
         loop {
-            let Some(unit) = self.dirty_units.pop_first() else {
-                if !std::mem::take(&mut sent) || self.lingering.is_empty() {
-                    return followed;
-                }
-                // What lingers goes along.
-                for unit in std::mem::take(&mut self.lingering) {
-                    self.pipeline(unit).stop_lingering();
-                    self.dirty_units.insert(unit);
-                }
-                continue;
-            };
-            if matches!(unit, Unit::Slot(slot) if !self.slots[&slot].taken) {
-                continue;
+            while let Some(unit) = self.dirty_units.pop_first() {
+                followed |= self.line_up(unit, now);
             }
-            let pipeline = self.pipeline(unit);
-            let settled = pipeline.settle_without_rows();
-            let batch = pipeline.next_batch(now);
-            let (wake_at, lingers) = (pipeline.wake_at(), pipeline.lingers());
-            self.waiting_units.extend(wake_at.map(|at| (at, unit)));
-            if lingers {
-                self.lingering.insert(unit);
+            let sent = self.send_in_turn(now);
+            // What lingers goes along, where all share a sync.
+            if !sent || self.is_on_lease() || self.lingering.is_empty() {
+                return followed;
             }
-            if let Some(batch) = batch {
-                sent = true;
-                self.counters.commit_batches += 1;
-                self.counters.commit_rows += batch.rows.len() as u64;
-                self.outputs.push_back(Output::Commit(batch));
+            for unit in std::mem::take(&mut self.lingering) {
+                self.pipeline(unit).stop_lingering();
+                self.dirty_units.insert(unit);
             }
-            followed |= !settled.is_empty();
-            self.take_effects(unit, settled, now);
         }
+    }
+
+    /// Lets a unit whose batch is ready wait for its turn, and settles what waits for nothing. Says whether anything
+    /// followed.
+    fn line_up(&mut self, unit: Unit, now: Time) -> bool {
+        if matches!(unit, Unit::Slot(slot) if !self.slots[&slot].taken) {
+            return false;
+        }
+        let pipeline = self.pipeline(unit);
+        let settled = pipeline.settle_without_rows();
+        let lines_up = pipeline.lines_up(now);
+        let (wake_at, lingers) = (pipeline.wake_at(), pipeline.lingers());
+        self.waiting_units.extend(wake_at.map(|at| (at, unit)));
+        if lingers {
+            self.lingering.insert(unit);
+        }
+        if lines_up {
+            self.window.line_up(unit);
+        }
+        let followed = !settled.is_empty();
+        self.take_effects(unit, settled, now);
+        followed
+    }
+
+    /// Sends the batches whose turn it is; whether there was one.
+    fn send_in_turn(&mut self, now: Time) -> bool {
+        let mut sent = false;
+        while let Some(unit) = self.window.admit(now) {
+            let batch = self.pipeline(unit).next_batch();
+            sent = true;
+            self.counters.commit_batches += 1;
+            self.counters.commit_rows += batch.rows.len() as u64;
+            self.outputs.push_back(Output::Commit(batch));
+        }
+        self.waiting_units.extend(self.window.opens_at());
+        sent
     }
 
     fn pipeline(&mut self, unit: Unit) -> &mut Pipeline {
@@ -60,6 +78,7 @@ impl Shard {
             Unit::Lanes => self.intake.pipeline.committed(number),
         };
         let Some(durable) = durable else { return };
+        self.window.leave(unit);
         self.dirty_units.insert(unit);
         self.take_effects(unit, durable.effects, now);
         if let Unit::Slot(slot) = unit {
@@ -90,6 +109,7 @@ impl Shard {
             Unit::Lanes => &mut self.intake.pipeline,
         };
         let rejected = pipeline.refused(number, refusal, now);
+        self.window.leave(unit);
         self.dirty_units.insert(unit);
         match (unit, rejected) {
             (_, Rejected::Again) => {}

@@ -53,6 +53,7 @@ impl Shard {
         }
         self.intake.take_lane(lane, name, position, Some(slot));
         self.load_slot(slot, Some(lane));
+        self.window.resize(self.slots.len());
     }
 
     fn load_slot(&mut self, slot: Slot, lane: Option<LaneNumber>) {

@@ -69,6 +69,7 @@ mod target;
 mod tenant;
 pub mod waiting;
 pub mod wheel;
+mod window;
 pub mod work;
 
 use std::rc::Rc;

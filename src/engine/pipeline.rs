@@ -88,6 +88,8 @@ pub(super) struct Pipeline {
     /// The front is on its way, or waits to be tried again.
     pieces: VecDeque<Piece>,
     on_its_way: bool,
+    /// Ready, and waiting for its turn.
+    in_line: bool,
     refusals: u32,
     retry_at: Option<Time>,
     /// Until then rows that nobody waits for may gather.
@@ -102,6 +104,7 @@ impl Pipeline {
             gathering: Gathering::default(),
             pieces: VecDeque::new(),
             on_its_way: false,
+            in_line: false,
             refusals: 0,
             retry_at: None,
             linger_until: None,
@@ -154,21 +157,26 @@ impl Pipeline {
         self.pieces.is_empty() && self.gathering.rows.is_empty() && self.gathering.effects.is_empty()
     }
 
-    /// When a batch that is not sent now will be: one that was refused, or one that nobody waits for.
+    /// When a batch that is not ready now will be: one that was refused, or one that nobody waits for.
     pub(super) fn wake_at(&self) -> Option<Time> {
-        self.retry_at.or(self.linger_until)
+        self.retry_at.or(self.linger_until).filter(|_| !self.in_line)
     }
 
-    /// The batch to send now, if one is ready. Effects that wait for no row come back through
+    /// Whether a batch has become ready, which then waits for its turn. Effects that wait for no row come back through
     /// [`Pipeline::settle_without_rows`].
-    pub(super) fn next_batch(&mut self, now: Time) -> Option<Batch> {
-        if self.on_its_way || self.retry_at.is_some_and(|at| now < at) {
-            return None;
+    pub(super) fn lines_up(&mut self, now: Time) -> bool {
+        if self.in_line || self.on_its_way || self.retry_at.is_some_and(|at| now < at) {
+            return false;
         }
+        self.in_line = !self.pieces.is_empty() || (!self.gathering.rows.is_empty() && !self.may_linger(now));
+        self.in_line
+    }
+
+    /// The batch whose turn has come, with all that has gathered by now.
+    pub(super) fn next_batch(&mut self) -> Batch {
+        debug_assert!(self.in_line, "only what is ready has a turn");
+        self.in_line = false;
         if self.pieces.is_empty() {
-            if self.gathering.rows.is_empty() || self.may_linger(now) {
-                return None;
-            }
             let gathering = std::mem::take(&mut self.gathering);
             self.linger_until = None;
             self.pieces.push_back(gathering.into_piece());
@@ -178,12 +186,12 @@ impl Pipeline {
         }
         self.on_its_way = true;
         let rows = Rc::clone(&self.pieces.front().expect("a piece was just seen or made").rows);
-        Some(Batch { unit: self.unit, number: BatchNumber(self.number), rows })
+        Batch { unit: self.unit, number: BatchNumber(self.number), rows }
     }
 
     /// Whether it has rows that linger.
     pub(super) const fn lingers(&self) -> bool {
-        self.linger_until.is_some()
+        self.linger_until.is_some() && !self.in_line
     }
 
     /// Lets what lingers go with the next batch.
@@ -353,6 +361,10 @@ mod tests {
         pipeline
     }
 
+    fn next(pipeline: &mut Pipeline, now: Time) -> Option<Batch> {
+        pipeline.lines_up(now).then(|| pipeline.next_batch())
+    }
+
     fn offsets(effects: &[Effect]) -> Vec<u64> {
         effects.iter().map(|effect| if let Effect::LaneSettled(_, offset) = effect { *offset } else { 0 }).collect()
     }
@@ -360,15 +372,15 @@ mod tests {
     #[test]
     fn the_next_batch_gathers_while_one_is_on_its_way() {
         let mut pipeline = pipeline_with(2);
-        let first = pipeline.next_batch(Time(1)).expect("rows gathered");
+        let first = next(&mut pipeline, Time(1)).expect("rows gathered");
         assert_eq!(first.rows.len(), 3);
         pipeline.push(row(7));
-        assert!(pipeline.next_batch(Time(1)).is_none());
+        assert!(next(&mut pipeline, Time(1)).is_none());
         assert!(pipeline.committed(BatchNumber(9)).is_none());
         let durable = pipeline.committed(first.number).expect("it was on its way");
         assert_eq!(offsets(&durable.effects), [0, 1]);
         assert!(pipeline.committed(first.number).is_none(), "a second answer is ignored");
-        assert_eq!(pipeline.next_batch(Time(1)).map(|batch| batch.rows.len()), Some(1));
+        assert_eq!(next(&mut pipeline, Time(1)).map(|batch| batch.rows.len()), Some(1));
     }
 
     #[test]
@@ -377,34 +389,34 @@ mod tests {
         let ids = || Row::Ids { minute: 0, entries: Vec::new() };
         pipeline.push(ids());
         pipeline.follow(Effect::IdsWritten);
-        assert!(pipeline.next_batch(Time(1)).is_none());
+        assert!(next(&mut pipeline, Time(1)).is_none());
         let until = Time(1) + limits::OUTCOME_LINGER;
         assert_eq!(pipeline.wake_at(), Some(until));
         pipeline.push(ids());
-        let first = pipeline.next_batch(until).expect("it has lingered");
+        let first = next(&mut pipeline, until).expect("it has lingered");
         assert_eq!((first.rows.len(), pipeline.wake_at()), (2, None));
         pipeline.committed(first.number).expect("it was on its way");
         pipeline.push(ids());
-        assert!(pipeline.next_batch(until).is_none());
+        assert!(next(&mut pipeline, until).is_none());
         pipeline.push(row(1));
-        let second = pipeline.next_batch(until).expect("a lane's position is waited for");
+        let second = next(&mut pipeline, until).expect("a lane's position is waited for");
         pipeline.committed(second.number).expect("it was on its way");
         pipeline.push(ids());
-        assert!(pipeline.next_batch(until).is_none() && pipeline.lingers());
+        assert!(next(&mut pipeline, until).is_none() && pipeline.lingers());
         pipeline.stop_lingering();
-        assert!(pipeline.next_batch(until).is_some() && !pipeline.lingers());
+        assert!(next(&mut pipeline, until).is_some() && !pipeline.lingers());
     }
 
     #[test]
     fn an_absent_store_is_asked_again_with_the_same_batch_for_ever() {
         let mut pipeline = pipeline_with(1);
         let mut now = Time(0);
-        let first = pipeline.next_batch(now).expect("rows gathered").number;
+        let first = next(&mut pipeline, now).expect("rows gathered").number;
         for _ in 0..50 {
             assert!(matches!(pipeline.refused(first, Refusal::Unavailable, now), Rejected::Again));
-            assert!(pipeline.next_batch(now).is_none());
+            assert!(next(&mut pipeline, now).is_none());
             now = pipeline.wake_at().expect("it waits");
-            assert_eq!(pipeline.next_batch(now).map(|batch| (batch.number, batch.rows.len())), Some((first, 2)));
+            assert_eq!(next(&mut pipeline, now).map(|batch| (batch.number, batch.rows.len())), Some((first, 2)));
         }
     }
 
@@ -415,7 +427,7 @@ mod tests {
         let mut stored = Vec::new();
         let mut unstorable = Vec::new();
         for _ in 0..40 {
-            let Some(batch) = pipeline.next_batch(now) else {
+            let Some(batch) = next(&mut pipeline, now) else {
                 let Some(at) = pipeline.wake_at() else { break };
                 now = at;
                 continue;

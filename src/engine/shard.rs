@@ -21,6 +21,7 @@ use super::subscriber::Subscriber;
 use super::target::Target;
 use super::tenant::Tenant;
 use super::wheel::Wheel;
+use super::window::Window;
 use super::{CommandId, Input, Output};
 use crate::types::counters::Counters;
 use crate::types::{Destination, DestinationId, JobKey, Slot, SubscriptionId, TenantId, Time, limits};
@@ -137,6 +138,8 @@ pub struct Shard {
     /// Retries that wait for another one on the same event.
     pub(super) commands_waiting: VecDeque<Errand>,
 
+    /// Whose batches may be on their way.
+    pub(super) window: Window,
     /// Units with something to send.
     pub(super) dirty_units: BTreeSet<Unit>,
     pub(super) outputs: VecDeque<Output>,
@@ -208,6 +211,7 @@ impl Shard {
             refill_waiting: VecDeque::new(),
             commands: BTreeMap::new(),
             commands_waiting: VecDeque::new(),
+            window: Window::unbounded(),
             dirty_units: BTreeSet::new(),
             outputs: VecDeque::new(),
             settings,

@@ -8,6 +8,7 @@ use super::scylla::{Scylla, ScyllaPort};
 use super::{Queries, StoreEvent, StoreFault};
 use crate::engine::{Batch, CommandResult, Read, ReadId};
 use crate::types::ShardId;
+use crate::types::counters::StoreCounters;
 
 /// The store of the process. Cheap to clone.
 #[derive(Clone)]
@@ -95,12 +96,12 @@ impl Store {
         }
     }
 
-    /// Syncs to this machine's disk since the store was opened.
+    /// What it has done since it was opened.
     #[must_use]
-    pub fn fsyncs(&self) -> u64 {
+    pub fn counters(&self) -> StoreCounters {
         match self {
-            Self::Embedded(store) => store.fsyncs(),
-            Self::Scylla(_) => 0,
+            Self::Embedded(store) => StoreCounters { fsyncs: store.fsyncs(), ..StoreCounters::default() },
+            Self::Scylla(store) => StoreCounters { cql: store.requests(), ..StoreCounters::default() },
         }
     }
 }

@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
-use crate::types::counters::{Counters, LATENCY_BOUNDS_MS, LaneLevel, Latencies, Levels, Tally};
+use crate::types::counters::{Counters, LATENCY_BOUNDS_MS, LaneLevel, Latencies, Levels, StoreCounters, Tally};
 
 /// The `Content-Type` of [`Snapshot::to_text`].
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -24,6 +24,8 @@ const PREFIX: &str = "streaming_hub";
 pub struct Snapshot {
     /// The shards' counters, merged.
     pub counters: Counters,
+    /// What the store counts.
+    pub store: StoreCounters,
     /// The shards' levels, merged.
     pub levels: Levels,
     /// All lanes of this process.
@@ -128,7 +130,8 @@ fn encode_latencies(encoder: &mut MetricEncoder<'_>, latencies: &Latencies) -> f
 
 /// Every metric, in the order in which it is written.
 fn families(snapshot: &Snapshot) -> Vec<Family> {
-    let parts = [events(&snapshot.counters), jobs(snapshot), store_and_edges(&snapshot.counters), lanes(snapshot)];
+    let parts =
+        [events(&snapshot.counters), jobs(snapshot), store(snapshot), edges(&snapshot.counters), lanes(snapshot)];
     parts.into_iter().flatten().collect()
 }
 
@@ -186,12 +189,24 @@ fn jobs(snapshot: &Snapshot) -> Vec<Family> {
     ]
 }
 
-fn store_and_edges(counters: &Counters) -> Vec<Family> {
+fn store(snapshot: &Snapshot) -> Vec<Family> {
+    let (counters, cql) = (&snapshot.counters, snapshot.store.cql);
+    let mut requests = Tally::default();
+    for (kind, number) in [("write", cql.writes), ("read", cql.reads), ("conditional", cql.conditional)] {
+        requests.add(kind, number);
+    }
     vec![
         counter("store_commit_batches", "Batches that became durable", counters.commit_batches),
         counter("store_commit_rows", "Rows in them", counters.commit_rows),
         counter("store_commit_refusals", "Batches that the store refused", counters.commit_refusals),
-        counter("store_fsyncs", "Syncs of the store to disk", counters.fsyncs),
+        counter("store_fsyncs", "Syncs of the store to disk", snapshot.store.fsyncs),
+        by("cql_requests", "Requests sent to the CQL cluster, by `kind`", "kind", &requests),
+        counter("cql_rows", "Rows in the writes among them", cql.rows),
+    ]
+}
+
+fn edges(counters: &Counters) -> Vec<Family> {
+    vec![
         by("http_ingest_responses", "Answers to ingest requests, by `status`", "status", &counters.ingest_responses),
         by("http_api_responses", "Answers to API requests, by `status`", "status", &counters.api_responses),
         counter("configuration_changes", "Configuration changes applied", counters.configuration_changes),

@@ -120,8 +120,6 @@ pub struct Counters {
     pub commit_rows: u64,
     /// Batches that the store refused.
     pub commit_refusals: u64,
-    /// Syncs of the store to disk.
-    pub fsyncs: u64,
     /// Answers to ingest requests, by status.
     pub ingest_responses: Tally<u16>,
     /// Answers to API requests, by status.
@@ -161,13 +159,34 @@ impl Counters {
         self.commit_batches += other.commit_batches;
         self.commit_rows += other.commit_rows;
         self.commit_refusals += other.commit_refusals;
-        self.fsyncs += other.fsyncs;
         self.ingest_responses.merge(&other.ingest_responses);
         self.api_responses.merge(&other.api_responses);
         self.configuration_changes += other.configuration_changes;
         self.kafka_errors += other.kafka_errors;
         self.kafka_rebalances += other.kafka_rebalances;
     }
+}
+
+/// What a process's store counts, for all shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Syncs to this machine's disk.
+    pub fsyncs: u64,
+    /// What was sent to a CQL cluster.
+    pub cql: CqlCounters,
+}
+
+/// Requests sent to a CQL cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CqlCounters {
+    /// Writes of one partition.
+    pub writes: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Pages read.
+    pub reads: u64,
+    /// Conditional writes.
+    pub conditional: u64,
 }
 
 /// What goes up and down.

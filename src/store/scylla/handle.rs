@@ -13,11 +13,12 @@ use super::migrate::check_schema;
 use super::port::ScyllaPort;
 use super::queries;
 use super::rows::Lifetimes;
-use super::session::{RequestCounts, Requests, Session};
+use super::session::{Requests, Session};
 use crate::runtime::Clock;
 use crate::store::codec::deployment::Deployment;
 use crate::store::seal::Kek;
 use crate::store::{Queries, Retention, StoreError, StoreFault};
+use crate::types::counters::CqlCounters;
 use crate::types::{Slot, TenantId, Time, limits};
 
 /// How the store is opened.
@@ -154,8 +155,8 @@ impl Scylla {
 
     /// Requests sent to the cluster so far.
     #[must_use]
-    pub fn requests(&self) -> RequestCounts {
-        self.0.requests.counts()
+    pub fn requests(&self) -> CqlCounters {
+        self.0.requests.counters()
     }
 
     pub(super) fn kek(&self) -> &Kek {

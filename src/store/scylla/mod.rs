@@ -61,6 +61,6 @@ pub use port::ScyllaPort;
 #[cfg(feature = "serve")]
 pub use queries::Queries;
 #[cfg(feature = "serve")]
-pub use session::{Failure, RequestCounts};
+pub use session::Failure;
 #[cfg(feature = "serve")]
 pub use take::{TakeError, Taken, token};

@@ -25,6 +25,7 @@ use super::phase::{PartitionWrite, Phase};
 use super::query::Query;
 use super::statement::{Statement, Value, qualified};
 use crate::engine::Refusal;
+use crate::types::counters::CqlCounters;
 use crate::types::limits;
 
 /// Why a request failed.
@@ -82,25 +83,12 @@ pub struct Requests {
     conditional: AtomicU64,
 }
 
-/// How many requests were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestCounts {
-    /// Writes of one partition.
-    pub writes: u64,
-    /// Rows in them.
-    pub rows: u64,
-    /// Pages read.
-    pub reads: u64,
-    /// Conditional writes.
-    pub conditional: u64,
-}
-
 impl Requests {
     /// So far.
     #[must_use]
-    pub fn counts(&self) -> RequestCounts {
+    pub fn counters(&self) -> CqlCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        RequestCounts {
+        CqlCounters {
             writes: of(&self.writes),
             rows: of(&self.rows),
             reads: of(&self.reads),

@@ -71,5 +71,12 @@ pub const SLOT_DELETE_LOOKS: u32 = 30;
 pub const SLOT_LAG_MAX: u64 = 1_000_000;
 /// How often the owner of slots is heard of by its group.
 pub const SLOT_HEARTBEAT: Duration = Duration::from_secs(1);
+/// A shard has a batch on its way for one in so many of its slots, the others' rows gather: under full load each request
+/// then carries the rows of several events.
+pub const SLOTS_PER_BATCH: usize = 8;
+/// The least number of batches on their way at once: while one is answered, another is worked on.
+pub const BATCHES_AT_ONCE_MIN: usize = 2;
+/// A batch that is on its way for longer holds back no other slot's.
+pub const BATCH_SLOW: Duration = Duration::from_millis(100);
 /// Copies of each row that may be asked for: more nodes than a datacenter has are refused, too.
 pub const CQL_REPLICATION_MAX: u32 = 16;

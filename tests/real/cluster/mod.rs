@@ -8,6 +8,7 @@ mod configuration;
 mod kills;
 mod ledger;
 mod outage;
+mod requests;
 mod salted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
@@ -49,18 +50,23 @@ struct Cluster<Guard = RwLockReadGuard<'static, ()>> {
 impl Cluster {
     /// Has `migrate` prepare it.
     fn new() -> Self {
-        Self::on(Broker::shared())
+        Self::on(Broker::shared(), SLOTS)
+    }
+
+    /// With so many slots.
+    fn with_slots(slots: &str) -> Self {
+        Self::on(Broker::shared(), slots)
     }
 }
 
 impl<Guard> Cluster<Guard> {
-    /// Has `migrate` prepare it on this broker.
-    fn on(broker: Broker<Guard>) -> Self {
+    /// Has `migrate` prepare it on this broker, with so many slots.
+    fn on(broker: Broker<Guard>, slots: &str) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let accepts = std::net::TcpStream::connect(SCYLLA_NODE).is_ok();
         assert!(accepts, "no Cassandra on {SCYLLA_NODE}: start it with `tests/real/servers up`");
         let cluster = Self { broker, stage: Stage::new(), _alone: alone };
-        let arguments = ["migrate", "--replication-factor", "1", "--slots", SLOTS, "--topic-replication", "1"];
+        let arguments = ["migrate", "--replication-factor", "1", "--slots", slots, "--topic-replication", "1"];
         let mut migrating = Process::start(&arguments, cluster.setup().settings());
         let mut ended = None;
         // Each table is a change of the schema that all nodes must agree on.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, Everywhere, soon};
+use super::{Cluster, Everywhere, SLOTS, soon};
 use crate::broker::{Broker, Frozen};
 use crate::harness::time::now;
 use crate::harness::{Api, CloudEvent, Hub, Receiver, Reply, Source};
@@ -117,7 +117,7 @@ fn intake_goes_on_without_the_store_up_to_its_bound() {
 
 #[test]
 fn without_the_brokers_nothing_is_accepted_and_nothing_is_lost() {
-    let cluster = Cluster::on(Broker::alone());
+    let cluster = Cluster::on(Broker::alone(), SLOTS);
     let hubs = cluster.start(NODES);
     let mut line = Line::new(&hubs);
     let before = line.accepted.len();
