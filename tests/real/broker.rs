@@ -1,9 +1,5 @@
 //! The real broker: topics made and looked at, records produced, and its process stopped and started again.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -13,13 +9,16 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, Producer as _};
 use rdkafka::{ClientConfig, TopicPartitionList};
-use rustix::process::{Pid, Signal, kill_process};
 
-use super::patience::{LONG, within};
+use super::patience::LONG;
 use super::record::Record;
+use super::server::{Frozen, Server, Stopped, directory};
 
 /// Where `tests/real/servers` has it listen.
 pub const ADDRESS: &str = "127.0.0.1:19092";
+
+/// The broker itself.
+const KAFKA: Server = Server { name: "kafka", address: ADDRESS };
 
 /// Where it listens with TLS and SCRAM.
 pub const SECURE_ADDRESS: &str = "127.0.0.1:19094";
@@ -38,7 +37,7 @@ pub struct Broker<Guard> {
 impl Broker<RwLockReadGuard<'static, ()>> {
     /// The broker beside other tests.
     pub fn shared() -> Self {
-        expect_running();
+        KAFKA.expect_running();
         Self { _held: USE.read().unwrap_or_else(std::sync::PoisonError::into_inner) }
     }
 }
@@ -46,51 +45,18 @@ impl Broker<RwLockReadGuard<'static, ()>> {
 impl Broker<RwLockWriteGuard<'static, ()>> {
     /// The broker for a test that stops it.
     pub fn alone() -> Self {
-        expect_running();
+        KAFKA.expect_running();
         Self { _held: USE.write().unwrap_or_else(std::sync::PoisonError::into_inner) }
     }
 
-    /// Stops its process where it stands.
-    pub fn freeze(&self) {
-        signal(process(), Signal::STOP);
-    }
-
-    /// Lets it go on.
-    pub fn thaw(&self) {
-        signal(process(), Signal::CONT);
+    /// Stops its process where it stands, until what this gives is dropped.
+    pub fn freeze(&self) -> Frozen {
+        KAFKA.freeze()
     }
 
     /// `kill -9`; gives what starts it again on the same data.
     pub fn kill(&self) -> Stopped {
-        let process = process();
-        let line = fs::read(format!("/proc/{process}/cmdline")).expect("the broker runs");
-        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-        let command = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        signal(process, Signal::KILL);
-        within(LONG, || "the broker to end".to_owned(), || !accepts());
-        Stopped { command }
-    }
-}
-
-/// A broker that was killed. Dropping it starts the broker again.
-pub struct Stopped {
-    command: Vec<String>,
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let log = OpenOptions::new().append(true).open(directory().join("kafka.log")).expect("the broker had a log");
-        let mut child = Command::new(&self.command[0])
-            .args(&self.command[1..])
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stderr(log.try_clone().expect("a descriptor is free"))
-            .stdout(log)
-            .spawn()
-            .expect("the broker starts as it did");
-        fs::write(directory().join("kafka.pid"), format!("{}\n", child.id())).expect("a writable directory");
-        std::thread::spawn(move || child.wait());
-        within(LONG, || "the broker to accept again".to_owned(), accepts);
+        KAFKA.kill()
     }
 }
 
@@ -167,12 +133,6 @@ impl Producer {
     }
 }
 
-/// What `tests/real/servers` has installed and keeps.
-pub fn directory() -> PathBuf {
-    std::env::var_os("REAL_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real"), PathBuf::from)
-}
-
 /// A certificate authority's file: `ca` signed the broker's certificate, `other-ca` did not.
 pub fn authority(name: &str) -> String {
     directory().join(format!("tls/{name}.pem")).display().to_string()
@@ -182,47 +142,4 @@ fn config() -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", ADDRESS);
     config
-}
-
-fn accepts() -> bool {
-    std::net::TcpStream::connect(ADDRESS).is_ok()
-}
-
-#[track_caller]
-fn expect_running() {
-    assert!(accepts(), "no Kafka on {ADDRESS}: start it with `tests/real/servers up`");
-}
-
-fn process() -> i32 {
-    process_of("kafka.pid")
-}
-
-fn process_of(file: &str) -> i32 {
-    let text = fs::read_to_string(directory().join(file)).expect("`tests/real/servers up` writes it");
-    text.trim().parse().expect("a process's number")
-}
-
-/// A server that does nothing until this is dropped.
-pub struct Frozen {
-    process: i32,
-}
-
-impl Frozen {
-    /// Stops the server of this file of `tests/real/servers`; whoever does so has it alone.
-    pub fn new(file: &str) -> Self {
-        let process = process_of(file);
-        signal(process, Signal::STOP);
-        Self { process }
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        signal(self.process, Signal::CONT);
-    }
-}
-
-fn signal(process: i32, signal: Signal) {
-    let process = Pid::from_raw(process).expect("a process's number is positive");
-    kill_process(process, signal).expect("the broker runs");
 }

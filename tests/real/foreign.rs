@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::broker::{Broker, directory};
+use super::broker::Broker;
 use super::harness::{CloudEvent, Received, Receiver};
 use super::patience::patiently;
 use super::record::Record;
+use super::server::directory;
 use super::stage::{Stage, subscribe};
 
 const TENANT: &str = "acme";

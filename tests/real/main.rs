@@ -22,5 +22,6 @@ mod quarantine;
 mod record;
 mod retention;
 mod secure;
+mod server;
 mod stage;
 mod tally;

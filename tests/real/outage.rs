@@ -36,9 +36,9 @@ fn the_hub_goes_on_after_the_broker_was_frozen_and_after_it_was_killed() {
     let per_tenant = std::thread::scope(|scope| {
         let producing = scope.spawn(|| produce(&producer, &topic, &stop));
         more_come(&tally);
-        broker.freeze();
+        let frozen = broker.freeze();
         std::thread::sleep(OUTAGE);
-        broker.thaw();
+        drop(frozen);
         more_come(&tally);
         let stopped = broker.kill();
         std::thread::sleep(OUTAGE);

@@ -24,6 +24,8 @@ const TENANTS: u64 = 100;
 const EVENTS: u64 = 20_000;
 /// `CLUSTER_KILLS` asks for another number.
 const KILLS: u64 = 3;
+/// Of each tenant's requests every so manieth fails.
+const FAILING: usize = 10;
 /// A node that was killed and started again serves so long before the next one is killed.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Events that are produced before their turn comes.
@@ -37,7 +39,7 @@ fn nodes_are_killed_and_no_event_is_lost() {
     let per_tenant = events / TENANTS;
     let events = per_tenant * TENANTS;
     let limit = Duration::from_secs(240) + PATIENCE_PER_THOUSAND * u32::try_from(events / 1_000).expect("few");
-    let (cluster, ledger) = (Cluster::new(), Ledger::start());
+    let (cluster, ledger) = (Cluster::new(), Ledger::failing_each(FAILING));
     let topic = topic_of(&cluster, "loans", PARTITIONS);
     let mut hubs = cluster.start(NODES);
     let retry = json!({"type": "curve", "steps_s": [0, 0, 1, 1, 2, 2, 5, 5, 5, 5]});

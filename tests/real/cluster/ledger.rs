@@ -13,9 +13,6 @@ use crate::harness::time::now;
 use crate::harness::wire::{self, Message};
 use crate::tally::{Number, SECRET};
 
-/// Of each tenant's requests every so manieth is answered with 503.
-const FAILING: usize = 10;
-
 /// A killed process's connections end within this.
 const CUT_WITHIN: Duration = Duration::from_secs(2);
 
@@ -46,13 +43,25 @@ struct Shared {
     ended: Mutex<BTreeMap<u64, Instant>>,
     connections: AtomicU64,
     successes: AtomicU64,
+    /// Of each tenant's requests every so manieth is answered with 503.
+    failing: Option<usize>,
 }
 
 impl Ledger {
-    pub fn start() -> Self {
+    /// Answers always with 200.
+    pub fn willing() -> Self {
+        Self::start(Shared::default())
+    }
+
+    /// Answers every `failing`th request of each tenant with 503.
+    pub fn failing_each(failing: usize) -> Self {
+        Self::start(Shared { failing: Some(failing), ..Shared::default() })
+    }
+
+    fn start(shared: Shared) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(shared);
         let sharing = Arc::clone(&shared);
         std::thread::spawn(move || {
             for socket in listener.incoming().map_while(Result::ok) {
@@ -119,7 +128,7 @@ impl Shared {
         };
         let mut came = locked(&self.came);
         let requests = came.entry(tenant).or_default();
-        let succeeded = requests.len() % FAILING != FAILING - 1;
+        let succeeded = self.failing.is_none_or(|failing| requests.len() % failing != failing - 1);
         requests.push(Request { number, succeeded, at: now(), connection });
         if !succeeded {
             return 503;

@@ -8,6 +8,7 @@ mod configuration;
 mod kills;
 mod ledger;
 mod outage;
+mod replicas;
 mod requests;
 mod salted;
 
@@ -21,12 +22,13 @@ use super::broker::Broker;
 use super::harness::process::Process;
 use super::harness::{Hub, Setup, Tenant, merged};
 use super::patience::patiently;
+use super::server::Server;
 use super::stage::Stage;
 
-/// Where `tests/real/servers` has Cassandra listen.
-const SCYLLA_NODE: &str = "127.0.0.1:19042";
+/// The only node of what `tests/real/servers up` starts.
+const CASSANDRA: Server = Server { name: "cassandra-1", address: "127.0.0.1:19042" };
 
-/// Its user and the password.
+/// Its user and the password; the ring takes any.
 const SCYLLA_USER: &str = "cassandra";
 
 /// The slots of these clusters.
@@ -44,29 +46,35 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Cluster<Guard = RwLockReadGuard<'static, ()>> {
     broker: Broker<Guard>,
     stage: Stage,
+    /// What keeps its tables, each row on every one of them.
+    keepers: &'static [Server],
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
     /// Has `migrate` prepare it.
     fn new() -> Self {
-        Self::on(Broker::shared(), SLOTS)
+        Self::with_slots(SLOTS)
     }
 
     /// With so many slots.
     fn with_slots(slots: &str) -> Self {
-        Self::on(Broker::shared(), slots)
+        Self::prepared(Broker::shared(), &[CASSANDRA], slots)
     }
 }
 
 impl<Guard> Cluster<Guard> {
-    /// Has `migrate` prepare it on this broker, with so many slots.
-    fn on(broker: Broker<Guard>, slots: &str) -> Self {
+    /// Has `migrate` prepare it on this broker and these servers.
+    fn on(broker: Broker<Guard>, keepers: &'static [Server]) -> Self {
+        Self::prepared(broker, keepers, SLOTS)
+    }
+
+    fn prepared(broker: Broker<Guard>, keepers: &'static [Server], slots: &str) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let accepts = std::net::TcpStream::connect(SCYLLA_NODE).is_ok();
-        assert!(accepts, "no Cassandra on {SCYLLA_NODE}: start it with `tests/real/servers up`");
-        let cluster = Self { broker, stage: Stage::new(), _alone: alone };
-        let arguments = ["migrate", "--replication-factor", "1", "--slots", slots, "--topic-replication", "1"];
+        keepers.iter().for_each(|keeper| keeper.expect_running());
+        let cluster = Self { broker, stage: Stage::new(), keepers, _alone: alone };
+        let copies = keepers.len().to_string();
+        let arguments = ["migrate", "--replication-factor", &copies, "--slots", slots, "--topic-replication", "1"];
         let mut migrating = Process::start(&arguments, cluster.setup().settings());
         let mut ended = None;
         // Each table is a change of the schema that all nodes must agree on.
@@ -88,12 +96,16 @@ impl<Guard> Cluster<Guard> {
             .with("KAFKA_SLOT_TOPIC", &format!("{}-slots", self.stage.prefix()))
             .with("KAFKA_SLOT_GROUP", &format!("{}-slots", self.stage.prefix()))
             .with("STORE", "scylla")
-            .with("SCYLLA_NODES", SCYLLA_NODE)
+            .with("SCYLLA_NODES", &self.addresses().join(","))
             .with("SCYLLA_KEYSPACE", &self.keyspace())
             .with("SCYLLA_USERNAME", SCYLLA_USER)
             .with("SCYLLA_PASSWORD", SCYLLA_USER)
             .with("DEV_KEK", KEK)
             .with("SHARDS", "1")
+    }
+
+    fn addresses(&self) -> Vec<&'static str> {
+        self.keepers.iter().map(|keeper| keeper.address).collect()
     }
 
     fn keyspace(&self) -> String {
@@ -111,7 +123,7 @@ impl<Guard> Drop for Cluster<Guard> {
     fn drop(&mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let dropped: Result<(), Box<dyn std::error::Error>> = runtime.block_on(async {
-            let builder = SessionBuilder::new().known_node(SCYLLA_NODE).user(SCYLLA_USER, SCYLLA_USER);
+            let builder = SessionBuilder::new().known_nodes(self.addresses()).user(SCYLLA_USER, SCYLLA_USER);
             let session = builder.build().await?;
             session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {}", self.keyspace()), ()).await?;
             Ok(())

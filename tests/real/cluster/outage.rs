@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, Everywhere, SLOTS, soon};
-use crate::broker::{Broker, Frozen};
+use super::{CASSANDRA, Cluster, Everywhere, soon};
+use crate::broker::Broker;
 use crate::harness::time::now;
 use crate::harness::{Api, CloudEvent, Hub, Receiver, Reply, Source};
 use crate::patience::patiently;
@@ -104,7 +104,7 @@ fn intake_goes_on_without_the_store_up_to_its_bound() {
     let hubs: Vec<Hub> = (0..NODES).map(|_| cluster.setup().with("KAFKA_SLOT_LAG_MAX", LAG_MAX).start()).collect();
     let mut line = Line::new(&hubs);
     let before = line.accepted.len();
-    let frozen = Frozen::new("cassandra-1.pid");
+    let frozen = CASSANDRA.freeze();
     let refused = line.publish_through();
     assert!(line.accepted.len() > before, "the slot topic takes events in");
     for why in [refused, line.not_ready()] {
@@ -117,11 +117,11 @@ fn intake_goes_on_without_the_store_up_to_its_bound() {
 
 #[test]
 fn without_the_brokers_nothing_is_accepted_and_nothing_is_lost() {
-    let cluster = Cluster::on(Broker::alone(), SLOTS);
+    let cluster = Cluster::on(Broker::alone(), &[CASSANDRA]);
     let hubs = cluster.start(NODES);
     let mut line = Line::new(&hubs);
     let before = line.accepted.len();
-    let frozen = Frozen::new("kafka.pid");
+    let frozen = cluster.broker.freeze();
     let refused = line.publish_through();
     assert_eq!(line.accepted.len(), before, "nothing is acknowledged that the brokers have not");
     for why in [refused, line.not_ready()] {
