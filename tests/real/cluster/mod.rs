@@ -10,6 +10,7 @@ mod ledger;
 mod outage;
 mod replicas;
 mod requests;
+mod roles;
 mod salted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
