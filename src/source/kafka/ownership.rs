@@ -78,9 +78,8 @@ pub enum By {
 /// The group is another's: this hub must end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the Kafka group `{group}` ({setting}) is {by}, and this one's data directory is {hub}: one group has one hub. \
-     Nothing is lost. Start the hub on its own data directory or a restored backup of it, or set {setting} to a group \
-     of its own, or, if the other one is gone for good, name its data directory's id in kafka.take_over"
+    "the Kafka group `{group}` ({setting}) is {}, and this one's {} is {hub}: {}",
+    self.by.told(self.membership), named(self.membership), self.advice()
 )]
 pub struct GroupTaken {
     /// The group's setting.
@@ -89,15 +88,43 @@ pub struct GroupTaken {
     pub group: String,
     /// This hub's id.
     pub hub: String,
+    /// Whether it stands for one process or for the nodes of a cluster.
+    pub membership: Membership,
     /// Who has it.
     pub by: By,
 }
 
-impl std::fmt::Display for By {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl GroupTaken {
+    fn advice(&self) -> String {
+        let setting = self.setting;
+        match self.membership {
+            Membership::One => format!(
+                "one group has one hub. Nothing is lost. Start the hub on its own data directory or a restored backup of \
+                 it, or set {setting} to a group of its own, or, if the other one is gone for good, name its data \
+                 directory's id in kafka.take_over"
+            ),
+            Membership::Nodes => format!(
+                "one group has the nodes of one cluster. Nothing is lost. Start the node on the keyspace of its own \
+                 cluster (store.scylla_keyspace), or give this cluster groups and a slot topic of its own: {setting}, \
+                 kafka.slot_topic"
+            ),
+        }
+    }
+}
+
+/// What an id stands for.
+const fn named(membership: Membership) -> &'static str {
+    match membership {
+        Membership::One => "data directory",
+        Membership::Nodes => "deployment",
+    }
+}
+
+impl By {
+    fn told(&self, membership: Membership) -> String {
         match self {
-            Self::Commits(hub) => write!(f, "that of data directory {}", hub.escape_debug()),
-            Self::Member(member) => write!(f, "in use by {member}"),
+            Self::Commits(hub) => format!("that of {} {}", named(membership), hub.escape_debug()),
+            Self::Member(member) => format!("in use by {member}"),
         }
     }
 }
@@ -158,7 +185,7 @@ impl Member {
 impl std::fmt::Display for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Hub(_, hub) => write!(f, "the hub of data directory {hub}"),
+            Self::Hub(_, hub) => write!(f, "the hub {hub}"),
             Self::Stranger(client) => write!(f, "the client `{}`", client.escape_debug()),
         }
     }

@@ -12,6 +12,7 @@ mod replicas;
 mod requests;
 mod roles;
 mod salted;
+mod strangers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 use std::time::Duration;
@@ -119,19 +120,25 @@ impl<Guard> Cluster<Guard> {
     }
 }
 
-impl<Guard> Drop for Cluster<Guard> {
+impl<Guard> Cluster<Guard> {
     /// A server keeps memory for each table of each keyspace.
-    fn drop(&mut self) {
+    fn drop_keyspace(&self, keyspace: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let dropped: Result<(), Box<dyn std::error::Error>> = runtime.block_on(async {
             let builder = SessionBuilder::new().known_nodes(self.addresses()).user(SCYLLA_USER, SCYLLA_USER);
             let session = builder.build().await?;
-            session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {}", self.keyspace()), ()).await?;
+            session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {keyspace}"), ()).await?;
             Ok(())
         });
         if let Err(error) = dropped {
-            eprintln!("the keyspace {} is left behind: {error}", self.keyspace());
+            eprintln!("the keyspace {keyspace} is left behind: {error}");
         }
+    }
+}
+
+impl<Guard> Drop for Cluster<Guard> {
+    fn drop(&mut self) {
+        self.drop_keyspace(&self.keyspace());
     }
 }
 

@@ -111,7 +111,8 @@ impl Pump {
             Verdict::Shared(with) => self.alarm(KafkaAlarm::GroupShared { with }),
             Verdict::Taken(by) => {
                 let (group, hub) = (settings.group.clone(), settings.hub_id.clone());
-                return Err(Hindrance::Taken(GroupTaken { setting: settings.group_setting, group, hub, by }));
+                let (setting, membership) = (settings.group_setting, settings.membership);
+                return Err(Hindrance::Taken(GroupTaken { setting, group, hub, membership, by }));
             }
         }
         Ok(plan::plan(&self.client, partitions, committed, self.links.stored.as_ref(), &settings.hub_id)?)
