@@ -20,9 +20,18 @@ pub struct Arguments {
     /// The hub's store
     #[arg(long, value_enum, default_value = "embedded")]
     pub store: StoreKind,
-    /// Hubs side by side
+    /// Hubs side by side on one cluster, with `--store scylla`
     #[arg(long, default_value_t = 1)]
     pub nodes: u32,
+    /// The CQL server for `--store scylla`, which also takes the broker of `--kafka`; `tests/real/servers up` starts both
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:19042")]
+    pub scylla_nodes: String,
+    /// Its user
+    #[arg(long, env = "STREAMING_HUB_SCYLLA_USERNAME", default_value = "cassandra")]
+    pub scylla_username: String,
+    /// The user's password
+    #[arg(long, env = "STREAMING_HUB_SCYLLA_PASSWORD", hide_env_values = true, default_value = "cassandra")]
+    pub scylla_password: String,
     /// Delivery shards of the hub; unset: the hub decides
     #[arg(long)]
     pub shards: Option<u16>,
@@ -56,7 +65,7 @@ pub struct Arguments {
     /// How often each measurement is made, to tell its spread
     #[arg(long)]
     pub repeats: Option<usize>,
-    /// The broker for `--in kafka`; `tests/real/servers up` starts this one
+    /// The broker for `--in kafka` and `--store scylla`; `tests/real/servers up` starts this one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:19092")]
     pub kafka: String,
     /// Drive the hub that runs there, instead of one of its own; its destinations must be allowed on loopback, without
@@ -94,6 +103,6 @@ pub enum IntakeKind {
 pub enum StoreKind {
     /// The one in the hub's own process
     Embedded,
-    /// `ScyllaDB`; not available in this version
+    /// A cluster of `ScyllaDB` or Apache Cassandra, and Kafka
     Scylla,
 }

@@ -8,14 +8,13 @@ use streaming_hub::types::Time;
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
-use crate::hub::{Api, Stage};
+use crate::hub::Stage;
 use crate::measure::latency::Summary;
-use crate::measure::metrics;
 use crate::pace::{End, Pace};
 use crate::plan::{Group, Order as Promise, Spread};
 use crate::publish::{EventMaker, Intake, Order, Outcome, Publisher};
 use crate::receive::{Expected, PhaseOrder, Seen};
-use crate::report::{self, Counts, Figures};
+use crate::report::{self, Counts, CqlFigures, Figures};
 use crate::sample::{Sample, Watch};
 use crate::session::{PAYLOAD_BYTES, Session};
 
@@ -88,8 +87,8 @@ pub struct Drive {
     end: Time,
     next_tick: Time,
     window: Option<(Sample, Sample)>,
-    /// The hub's syncs to disk before the phase.
-    fsyncs_before: f64,
+    /// What the hub's store had done before the phase.
+    before: StoreWork,
 }
 
 impl Drive {
@@ -99,7 +98,7 @@ impl Drive {
     /// When a thread of the load test has failed.
     pub async fn start(session: &mut Session, stage: &Stage, load: Load) -> Result<Self, Failure> {
         let number = session.next_phase();
-        let fsyncs_before = fsyncs(stage).await?;
+        let before = StoreWork::so_far(stage).await?;
         let begun = session.clock.now() + micros(LEAD);
         let window_begin = begun + micros(load.warm_up);
         let end = window_begin + micros(load.length);
@@ -117,16 +116,7 @@ impl Drive {
         };
         let publisher = Publisher::start(order, session.clock, Arc::clone(&session.receivers.live.delivered))?;
         let watch = Watch::start(session, stage, begun);
-        Ok(Self {
-            load,
-            publisher,
-            watch,
-            window_begin,
-            end,
-            next_tick: begun + micros(TICK),
-            window: None,
-            fsyncs_before,
-        })
+        Ok(Self { load, publisher, watch, window_begin, end, next_tick: begun + micros(TICK), window: None, before })
     }
 
     /// The whole phase from here: warm-up, window, drain.
@@ -176,9 +166,9 @@ impl Drive {
         }
     }
 
-    /// A new process counts its syncs from nothing.
-    pub const fn hub_was_restarted(&mut self) {
-        self.fsyncs_before = 0.0;
+    /// A new process counts from nothing.
+    pub fn hub_was_restarted(&mut self) {
+        self.before = StoreWork::default();
     }
 
     /// Waits until the generator has ended.
@@ -260,9 +250,11 @@ impl Drive {
         let mut figures = self.window.as_ref().map(|(first, last)| last.since(first)).unwrap_or_default();
         figures.of_bare = figures.deliveries_per_processor_second.zip(ceiling).map(|(ours, bare)| ours / bare);
         let peak = self.watch.peak();
+        let (now, events) = (StoreWork::so_far(stage).await?, issued.iter().sum());
         let figures = Figures {
-            issued: issued.iter().sum(),
-            fsyncs: fsyncs(stage).await? - self.fsyncs_before,
+            issued: events,
+            fsyncs: now.fsyncs - self.before.fsyncs,
+            cql: stage.cluster.as_ref().map(|_| now.since(&self.before, events)),
             counts: self.counts(&seen, &outcome, stage),
             pss_mib: peak.map(|memory| memory.pss_kib as f64 / 1024.0),
             rss_mib: peak.map(|memory| memory.rss_kib as f64 / 1024.0),
@@ -301,15 +293,42 @@ impl Drive {
     }
 }
 
-async fn fsyncs(stage: &Stage) -> Result<f64, Failure> {
-    let text = Api::new(stage.hub.address).metrics().await?;
-    Ok(metrics::sum(&text, "streaming_hub_store_fsyncs_total"))
+/// What the store of all nodes has done, as it counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct StoreWork {
+    fsyncs: f64,
+    batches: f64,
+    requests: f64,
+    rows: f64,
+}
+
+impl StoreWork {
+    async fn so_far(stage: &Stage) -> Result<Self, Failure> {
+        let names = [
+            "streaming_hub_store_fsyncs_total",
+            "streaming_hub_store_commit_batches_total",
+            "streaming_hub_cql_requests_total",
+            "streaming_hub_cql_rows_total",
+        ];
+        let [fsyncs, batches, requests, rows] = stage.sums(names).await?;
+        Ok(Self { fsyncs, batches, requests, rows })
+    }
+
+    fn since(&self, earlier: &Self, events: u64) -> CqlFigures {
+        let each = |now: f64, before: f64| (now - before) / events.max(1) as f64;
+        CqlFigures {
+            requests_per_event: each(self.requests, earlier.requests),
+            rows_per_event: each(self.rows, earlier.rows),
+            batches_per_event: each(self.batches, earlier.batches),
+            bare: None,
+        }
+    }
 }
 
 fn intake(arguments: &Arguments, stage: &Stage, batch: usize) -> Intake {
     stage.topic.as_ref().map_or_else(
         || Intake::Http {
-            address: stage.hub.address,
+            addresses: stage.hubs.iter().map(|hub| hub.address).collect(),
             paths: Arc::clone(&stage.made.paths),
             connections: arguments.connections,
             batch: arguments.batch.unwrap_or(batch),

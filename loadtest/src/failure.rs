@@ -38,6 +38,9 @@ pub enum Failure {
     /// Kafka.
     #[error("Kafka: {0} (`tests/real/servers up` starts one)")]
     Kafka(#[from] rdkafka::error::KafkaError),
+    /// The CQL server.
+    #[error("CQL: {0} (`tests/real/servers up` starts a server)")]
+    Cql(String),
     /// Something took longer than it may.
     #[error("waited {seconds} s in vain for {what}")]
     Late {

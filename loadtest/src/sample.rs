@@ -27,14 +27,13 @@ impl Sample {
     /// Reads all of it, from the kernel alone: a hub under load may be slow to answer.
     #[must_use]
     pub fn take(session: &Session, stage: &Stage) -> Self {
-        let hub = stage.hub.process_id;
         Self {
             at: session.clock.now(),
             delivered: session.delivered(),
-            processor_seconds: hub.and_then(process::processor_seconds),
-            threads: hub.map(process::thread_seconds).unwrap_or_default(),
+            processor_seconds: stage.total(process::processor_seconds),
+            threads: threads(stage),
             own_processor_seconds: process::processor_seconds(std::process::id()).unwrap_or(0.0),
-            written_bytes: hub.and_then(process::written_bytes),
+            written_bytes: stage.total(process::written_bytes),
             ticks: Ticks::now(),
         }
     }
@@ -71,6 +70,15 @@ impl Sample {
     }
 }
 
+/// Of all processes, by name.
+fn threads(stage: &Stage) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    for (name, seconds) in stage.processes().flat_map(process::thread_seconds) {
+        *all.entry(name).or_default() += seconds;
+    }
+    all
+}
+
 /// Looks at a phase each second.
 pub struct Watch {
     begun: Time,
@@ -96,7 +104,7 @@ impl Watch {
     pub fn look(&mut self, session: &Session, stage: &Stage, interval: &Interval) -> Point {
         let now = Look::now(session, stage);
         let seconds = now.at.since(self.last.at).to_std().as_secs_f64().max(1e-6);
-        let memory = stage.hub.process_id.and_then(process::memory);
+        let memory = stage.total(process::memory);
         let mib = |kib: u64| kib as f64 / 1024.0;
         let spent = now.processor_seconds.zip(self.last.processor_seconds).map(|(now, then)| now - then);
         let point = Point {
@@ -136,7 +144,7 @@ impl Look {
     fn now(session: &Session, stage: &Stage) -> Self {
         Self {
             at: session.clock.now(),
-            processor_seconds: stage.hub.process_id.and_then(process::processor_seconds),
+            processor_seconds: stage.total(process::processor_seconds),
             ticks: Ticks::now(),
         }
     }

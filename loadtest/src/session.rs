@@ -10,14 +10,15 @@ use streaming_hub::runtime::{Clock, sleep};
 
 use crate::arguments::{Arguments, IntakeKind, StoreKind};
 use crate::failure::Failure;
-use crate::hub::{self, Directory, Hub, HubSettings, Setting, Sources, Stage};
+use crate::hub::{self, Cluster, CqlServer, Directory, Hub, HubSettings, Keyspace, Setting, Sources, Stage};
 use crate::interruption::Interruption;
 use crate::measure::machine::Machine;
-use crate::measure::{bare, noise};
+use crate::measure::{bare, bare_cql, noise};
 use crate::plan::{Group, Plan};
 use crate::progress::Progress;
 use crate::receive::{Receivers, Temper, Transport};
-use crate::report::{CeilingRun, FORMAT, Goal, Report};
+use crate::report::{BareCqlFigures, CeilingRun, FORMAT, Goal, Phase, Report};
+use crate::scenario::Scenario;
 
 /// One tenant gets an eighth of a shard's attempts: enough for one destination with 256 of them.
 const DISPATCH_WORKERS: u32 = 2_048;
@@ -43,6 +44,8 @@ pub struct Session {
     pub run: u64,
     interruption: Interruption,
     binary: Option<PathBuf>,
+    /// Where the bare loop on CQL writes.
+    bare_keyspace: Option<Keyspace>,
     stages: u32,
     phases: u16,
 }
@@ -71,7 +74,19 @@ impl Session {
         };
         let run = clock.now().0 ^ (u64::from(std::process::id()) << 44);
         let receivers = Receivers::start(clock).await?;
-        Ok(Self { arguments, clock, receivers, progress, report, run, interruption, binary, stages: 0, phases: 0 })
+        Ok(Self {
+            arguments,
+            clock,
+            receivers,
+            progress,
+            report,
+            run,
+            interruption,
+            binary,
+            bare_keyspace: None,
+            stages: 0,
+            phases: 0,
+        })
     }
 
     /// A hub with all that a plan needs.
@@ -97,7 +112,7 @@ impl Session {
         let name = format!("load-{:x}-{}", self.run, self.stages);
         Group::ALL.iter().for_each(|group| self.receivers.set_temper(*group, Temper::Prompt));
         let topic = self.topic(&name).await?;
-        let hub = self.start_hub(&name, settings).await?;
+        let (hubs, cluster) = self.start_hubs(&name, &settings).await?;
         let tenants: Vec<String> = (0..plan.tenants).map(|number| format!("{name}-{number}")).collect();
         let (plan, tenants) = (Arc::new(plan), Arc::new(tenants));
         let urls = (0..plan.destinations.len()).map(|number| self.receivers.url(transport, number)).collect();
@@ -107,11 +122,15 @@ impl Session {
         };
         self.progress.show(&format!("setting up {} subscriptions", plan.routes.len()));
         let setting = Setting { plan: Arc::clone(&plan), tenants: Arc::clone(&tenants), urls, sources };
-        let made = setting.set_up(&hub).await?;
+        let made = setting.set_up(&hubs[0]).await?;
         if let Some(topic) = &topic {
-            hub::wait_until_followed(&hub, topic, self.clock).await?;
+            hub::wait_until_followed(&hubs, topic, hub::PARTITIONS, self.clock).await?;
         }
-        Ok(Stage { hub, plan, tenants, topic, made })
+        if let Some(cluster) = &cluster {
+            hub::wait_until_known(&hubs, &name, self.clock).await?;
+            hub::wait_until_followed(&hubs, &cluster.topic, hub::SLOTS.into(), self.clock).await?;
+        }
+        Ok(Stage { hubs, cluster, plan, tenants, topic, made })
     }
 
     async fn topic(&self, name: &str) -> Result<Option<String>, Failure> {
@@ -125,13 +144,33 @@ impl Session {
         }
     }
 
-    async fn start_hub(&self, name: &str, more: HubSettings) -> Result<Hub, Failure> {
-        let Some(binary) = &self.binary else { return self.other_hub() };
+    /// The hub, or the nodes of a cluster and what they share.
+    async fn start_hubs(&mut self, name: &str, more: &HubSettings) -> Result<(Vec<Hub>, Option<Cluster>), Failure> {
+        let Some(binary) = self.binary.clone() else { return Ok((vec![self.other_hub()?], None)) };
+        let cluster = match self.arguments.store {
+            StoreKind::Embedded => None,
+            StoreKind::Scylla => {
+                self.progress.show("preparing a cluster");
+                let server = CqlServer::of(&self.arguments);
+                Some(Cluster::make(&binary, server, &self.arguments.kafka, name)?)
+            }
+        };
+        let shared = cluster.as_ref().map(Cluster::settings).unwrap_or_default();
+        let settings = self.hub_settings(name).and(shared).and(more.clone());
+        let mut hubs = Vec::new();
+        for node in 1..=self.arguments.nodes {
+            let name = format!("{name}-{node}");
+            hubs.push(Hub::start(binary.clone(), &name, settings.clone(), self.clock).await?);
+        }
+        Ok((hubs, cluster))
+    }
+
+    fn hub_settings(&self, name: &str) -> HubSettings {
         let mut settings = HubSettings::default().with("DISPATCH_WORKERS", DISPATCH_WORKERS.to_string());
         if let Some(shards) = self.arguments.shards {
             settings = settings.with("SHARDS", shards.to_string());
         }
-        if self.arguments.intake == IntakeKind::Kafka {
+        if self.arguments.intake == IntakeKind::Kafka || self.arguments.store == StoreKind::Scylla {
             settings = settings
                 .with("KAFKA_BROKERS", &self.arguments.kafka)
                 .with("TOPIC_PREFIX", name)
@@ -139,7 +178,7 @@ impl Session {
                 .with("DLQ_GROUP", format!("{name}-dlq"))
                 .with("KAFKA_SESSION_TIMEOUT", "10s");
         }
-        Hub::start(binary.clone(), name, settings.and(more), self.clock).await
+        settings
     }
 
     fn other_hub(&self) -> Result<Hub, Failure> {
@@ -169,6 +208,48 @@ impl Session {
         let CeilingRun { per_second, per_processor_second } = run;
         self.progress.say(&format!("bare loop: {per_second:.0}/s, {per_processor_second:.0} per CPU-second"));
         self.report.ceiling.runs.push(run);
+        Ok(())
+    }
+
+    /// Runs the bare loop on CQL as the hub was seen to work in `phase`, the report's last, and keeps what it did; nothing
+    /// without a cluster.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub async fn ceiling_on_cql(&mut self, stage: &Stage, phase: &mut Phase) -> Result<(), Failure> {
+        self.interruption.check()?;
+        let (Some(cluster), Some(cql), Some(binary)) = (&stage.cluster, &mut phase.figures.cql, &self.binary) else {
+            return Ok(());
+        };
+        self.progress.show("the bare loop on CQL");
+        let server = CqlServer::of(&self.arguments);
+        if self.bare_keyspace.is_none() {
+            let name = format!("bare_{:x}", self.run);
+            self.bare_keyspace =
+                Some(Keyspace::make(binary, server.clone(), name, hub::SLOTS, HubSettings::default())?);
+        }
+        let keyspaces =
+            (cluster.keyspace.name.clone(), self.bare_keyspace.iter().map(|made| made.name.clone()).collect());
+        let run = |span| bare_cql::run(server.clone(), keyspaces.clone(), stage.shape(cql), span, self.clock);
+        run(BARE_WARM_UP).await?;
+        let bare = run(BARE_SPAN).await?;
+        let each = |number: u64| number as f64 / bare.events.max(1) as f64;
+        let figures = BareCqlFigures {
+            per_second: bare.events as f64 / bare.seconds,
+            per_processor_second: bare.events as f64 / bare.processor_seconds,
+            requests_per_event: each(bare.requests),
+            rows_per_event: each(bare.rows),
+        };
+        cql.bare = Some(figures);
+        let BareCqlFigures { per_second, requests_per_event, rows_per_event, .. } = figures;
+        let said = format!(
+            "bare loop on CQL: {per_second:.0}/s, {requests_per_event:.3} requests and {rows_per_event:.2} rows each; the hub {:.3} and {:.2}",
+            cql.requests_per_event, cql.rows_per_event
+        );
+        self.progress.say(&said);
+        if let Some(last) = self.report.phases.last_mut() {
+            last.figures.cql = Some(*cql);
+        }
         Ok(())
     }
 
@@ -210,7 +291,7 @@ impl Session {
     /// If so.
     pub async fn pause(&self, span: Duration, stage: &mut Stage) -> Result<(), Failure> {
         self.interruption.check()?;
-        stage.hub.check()?;
+        stage.check()?;
         sleep(span).await;
         Ok(())
     }
@@ -229,11 +310,22 @@ impl Session {
 
 fn refuse(arguments: &Arguments) -> Result<(), Failure> {
     let refused = |argument, rule: &str| Err(Failure::Argument { argument, rule: rule.to_owned() });
-    if arguments.store == StoreKind::Scylla {
-        return refused("--store", "`scylla` is not available in this version: `embedded` is");
+    if arguments.nodes == 0 {
+        return refused("--nodes", "must be at least 1");
     }
-    if arguments.nodes != 1 {
-        return refused("--nodes", "must be 1: the embedded store has one process");
+    match arguments.store {
+        StoreKind::Embedded if arguments.nodes > 1 => {
+            return refused("--nodes", "must be 1: the embedded store has one process; `--store scylla` has many");
+        }
+        StoreKind::Scylla if arguments.address.is_some() => {
+            return refused("--address", "a running hub has a store already: leave `--store` out");
+        }
+        StoreKind::Scylla if arguments.scenario == Scenario::Restart => {
+            let rule = "`restart` is about one hub's data directory; \
+                        `cargo test --features real --test real cluster::kills` kills nodes of a cluster";
+            return refused("--store", rule);
+        }
+        StoreKind::Embedded | StoreKind::Scylla => {}
     }
     if arguments.address.is_some() && arguments.intake == IntakeKind::Kafka {
         return refused("--address", "a running hub is driven by `--in http`: its topics are its own");
@@ -249,6 +341,7 @@ fn settings(arguments: &Arguments) -> BTreeMap<String, String> {
     [
         ("in", format!("{:?}", arguments.intake).to_lowercase()),
         ("store", format!("{:?}", arguments.store).to_lowercase()),
+        ("nodes", arguments.nodes.to_string()),
         ("shards", arguments.shards.map_or_else(unset, |shards| shards.to_string())),
         ("payload", arguments.payload_bytes.map_or_else(unset, |bytes| format!("{bytes} bytes"))),
         ("outstanding", arguments.outstanding.to_string()),

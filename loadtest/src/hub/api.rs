@@ -61,6 +61,11 @@ impl Api {
         serde_json::from_str(&text).map_err(|error| Failure::Hub(format!("answered no JSON to GET {path}: {error}")))
     }
 
+    /// Whether the hub knows this key.
+    pub async fn knows(&mut self, key: &str) -> bool {
+        self.exchange("GET", "/v1/subscriptions?limit=1", Some(key), "").await.is_ok_and(|(status, _)| status == 200)
+    }
+
     /// The hub's metrics as text.
     ///
     /// # Errors

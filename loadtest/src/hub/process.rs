@@ -33,6 +33,11 @@ impl HubSettings {
         self
     }
 
+    /// As environment variables.
+    pub(super) fn environment(&self) -> impl Iterator<Item = (String, &str)> {
+        self.0.iter().map(|(name, value)| (format!("STREAMING_HUB_{name}"), value.as_str()))
+    }
+
     /// The same with all of `more`.
     #[must_use]
     pub fn and(self, more: Self) -> Self {

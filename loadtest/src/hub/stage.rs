@@ -1,27 +1,40 @@
 //! What a plan needs in the hub: tenants with keys, sources, destinations and subscriptions.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::iter::Sum;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use streaming_hub::runtime::{channel, task};
+use streaming_hub::runtime::{Clock, channel, sleep, task};
+use streaming_hub::types::{Slot, TenantId};
 
 use super::api::Api;
+use super::cluster::{Cluster, SLOTS};
 use super::process::Hub;
 use crate::failure::Failure;
+use crate::measure::bare_cql::Shape;
+use crate::measure::metrics;
 use crate::plan::{Plan, RESOURCE, event_name};
 use crate::publish::SOURCE;
 use crate::receive::SECRET;
+use crate::report::CqlFigures;
 
 /// Clients at once: the hub writes one change after the other.
 const CLIENTS: usize = 4;
+/// Until all nodes know a change.
+const KNOWN_PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A hub with everything set up.
 #[derive(Debug)]
 pub struct Stage {
-    /// It.
-    pub hub: Hub,
+    /// It; on a cluster all of its nodes, of which the first is asked for everything.
+    pub hubs: Vec<Hub>,
+    /// What the nodes share. It goes after them.
+    pub cluster: Option<Cluster>,
     /// What was set up.
     pub plan: Arc<Plan>,
     /// The tenants' ids by number.
@@ -44,12 +57,62 @@ pub struct Made {
 }
 
 impl Stage {
+    /// The hub, or the node that is asked.
+    #[must_use]
+    pub fn first(&self) -> &Hub {
+        &self.hubs[0]
+    }
+
+    /// Fails when a process has ended.
+    ///
+    /// # Errors
+    /// With the end of its log.
+    pub fn check(&mut self) -> Result<(), Failure> {
+        self.hubs.iter_mut().try_for_each(Hub::check)
+    }
+
+    /// The numbers of its processes, as far as they are on this machine and known.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.hubs.iter().filter_map(|hub| hub.process_id)
+    }
+
+    /// The sum of a figure over its processes; `None` when that of one can't be read.
+    pub fn total<T: Sum>(&self, figure: impl Fn(u32) -> Option<T>) -> Option<T> {
+        self.hubs.iter().map(|hub| hub.process_id.and_then(&figure)).sum()
+    }
+
+    /// A sum over all labels and nodes of each of these metrics.
+    ///
+    /// # Errors
+    /// When a node does not answer.
+    pub async fn sums<const COUNT: usize>(&self, names: [&str; COUNT]) -> Result<[f64; COUNT], Failure> {
+        let mut sums = [0.0; COUNT];
+        for hub in &self.hubs {
+            let text = Api::new(hub.address).metrics().await?;
+            sums.iter_mut().zip(names).for_each(|(sum, name)| *sum += metrics::sum(&text, name));
+        }
+        Ok(sums)
+    }
+
+    /// How the bare loop on CQL works as the hub did.
+    #[must_use]
+    pub fn shape(&self, cql: &CqlFigures) -> Shape {
+        let slot = |tenant: &String| Slot::of(&TenantId::new(tenant).expect("tenants have plain names"), SLOTS);
+        let slots: BTreeSet<Slot> = self.tenants.iter().map(slot).collect();
+        // An event is four rows of its own, and two for a claim that is not in its row.
+        let claims_per_event = ((cql.rows_per_event - 4.0) / 2.0).clamp(0.0, 1.0);
+        let first = slots.first().copied();
+        let tenant = self.tenants.iter().find(|tenant| Some(slot(tenant)) == first).cloned().unwrap_or_default();
+        let events_per_batch = 1.0 / cql.batches_per_event.max(1e-3);
+        Shape { slots: slots.into_iter().collect(), events_per_batch, claims_per_event, tenant }
+    }
+
     /// Closes every circuit, as an operator would who knows that all receivers are well again.
     ///
     /// # Errors
     /// When the hub does not do it.
     pub async fn reset_circuits(&self) -> Result<(), Failure> {
-        let mut api = Api::new(self.hub.address);
+        let mut api = Api::new(self.first().address);
         for (id, destination) in self.made.destinations.iter().zip(&self.plan.destinations) {
             let path = format!("/v1/destinations/{id}/circuit/reset");
             api.post(&path, &self.made.keys[destination.tenant]).await?;
@@ -112,6 +175,26 @@ fn numbers(plan: &Plan) -> Vec<Numbers> {
         of_tenant[plan.tenant_of(number)].routes.push(number);
     }
     of_tenant
+}
+
+/// Waits until every node knows what was set up through the first: they learn of changes in order, of this one last.
+///
+/// # Errors
+/// When one does not.
+pub async fn wait_until_known(hubs: &[Hub], name: &str, clock: Clock) -> Result<(), Failure> {
+    let path = format!("/admin/tenants/{name}-last/keys");
+    let made = Api::new(hubs[0].address).create(&path, &hubs[0].admin_key, &json!({})).await?;
+    let (key, begun) = (text(&made, "key")?, clock.now());
+    for hub in hubs {
+        let mut api = Api::new(hub.address);
+        while !api.knows(&key).await {
+            if clock.now().since(begun).to_std() > KNOWN_PATIENCE {
+                return Err(Failure::Late { what: "the configuration".to_owned(), seconds: KNOWN_PATIENCE.as_secs() });
+            }
+            sleep(LOOK).await;
+        }
+    }
+    Ok(())
 }
 
 impl Setting {

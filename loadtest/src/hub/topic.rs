@@ -12,8 +12,8 @@ use super::api::Api;
 use super::process::Hub;
 use crate::failure::Failure;
 
-/// Enough for every shard to have some.
-const PARTITIONS: i32 = 8;
+/// Of a topic of events: enough for every shard to have some.
+pub const PARTITIONS: i32 = 8;
 const BROKER_PATIENCE: Duration = Duration::from_secs(10);
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
@@ -33,17 +33,31 @@ pub async fn create(brokers: &str, topic: &str) -> Result<(), Failure> {
     refused.map_or(Ok(()), |(_, code)| Err(KafkaError::AdminOp(code).into()))
 }
 
-/// Waits until the hub follows all of the topic.
+/// Deletes a topic.
 ///
 /// # Errors
-/// When it does not, or does not answer.
-pub async fn wait_until_followed(hub: &Hub, topic: &str, clock: Clock) -> Result<(), Failure> {
-    let (begun, mut api) = (clock.now(), Api::new(hub.address));
+/// When there is no broker, or it does not do it.
+pub async fn delete(brokers: &str, topic: &str) -> Result<(), Failure> {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", brokers).create()?;
+    let deleted = admin.delete_topics(&[topic], &AdminOptions::new()).await?;
+    let refused = deleted.into_iter().find_map(Result::err);
+    refused.map_or(Ok(()), |(_, code)| Err(KafkaError::AdminOp(code).into()))
+}
+
+/// Waits until the hubs together follow all `partitions` of the topic.
+///
+/// # Errors
+/// When they do not, or do not answer.
+pub async fn wait_until_followed(hubs: &[Hub], topic: &str, partitions: i32, clock: Clock) -> Result<(), Failure> {
+    let begun = clock.now();
     loop {
-        let lanes = api.read("/admin/lanes", &hub.admin_key).await?;
-        let of_topic = |lane: &&serde_json::Value| lane["lane"].as_str().is_some_and(|lane| lane.contains(topic));
-        let count = lanes["items"].as_array().map_or(0, |items| items.iter().filter(of_topic).count());
-        if i32::try_from(count).is_ok_and(|count| count >= PARTITIONS) {
+        let mut count = 0;
+        for hub in hubs {
+            let lanes = Api::new(hub.address).read("/admin/lanes", &hub.admin_key).await?;
+            let of_topic = |lane: &&serde_json::Value| lane["lane"].as_str().is_some_and(|lane| lane.contains(topic));
+            count += lanes["items"].as_array().map_or(0, |items| items.iter().filter(of_topic).count());
+        }
+        if i32::try_from(count).is_ok_and(|count| count >= partitions) {
             return Ok(());
         }
         if clock.now().since(begun).to_std() > JOIN_PATIENCE {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter::Sum;
 
 /// Ticks of `/proc/<pid>/stat` in a second: fixed for user space on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -44,6 +45,15 @@ pub struct Memory {
     pub pss_kib: u64,
     /// All that is resident, in KiB.
     pub rss_kib: u64,
+}
+
+impl Sum for Memory {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            pss_kib: sum.pss_kib + one.pss_kib,
+            rss_kib: sum.rss_kib + one.rss_kib,
+        })
+    }
 }
 
 /// Memory of a process now.

@@ -27,7 +27,7 @@ const TICKETS_MAX: usize = 1 << 20;
 
 /// Where and how.
 pub struct Target {
-    pub address: SocketAddr,
+    pub addresses: Vec<SocketAddr>,
     pub paths: Arc<Vec<String>>,
     pub connections: usize,
     pub batch: usize,
@@ -72,9 +72,10 @@ fn start_lanes(shared: &Rc<Shared>) -> (Vec<Sender<Ticket>>, Receiver<()>) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..queues).map(|_| channel::bounded(TICKETS_MAX / queues)).unzip();
     for number in 0..count {
         let (shared, tickets): (_, Receiver<Ticket>) = (Rc::clone(shared), receivers[number % queues].clone());
+        let address = shared.target.addresses[number % shared.target.addresses.len()];
         let ending: Sender<()> = ending.clone();
         task::spawn(async move {
-            Lane { shared, tickets, connection: None, request: Vec::new(), held: None }.run().await;
+            Lane { shared, tickets, address, connection: None, request: Vec::new(), held: None }.run().await;
             drop(ending);
         });
     }
@@ -106,6 +107,7 @@ async fn hand_out(feed: &mut Feed, lanes: &[Sender<Ticket>], shared: &Shared, de
 struct Lane {
     shared: Rc<Shared>,
     tickets: Receiver<Ticket>,
+    address: SocketAddr,
     connection: Option<Connection>,
     request: Vec<u8>,
     /// Taken, but of another tenant than the batch before it.
@@ -190,7 +192,7 @@ impl Lane {
     async fn send(&mut self) -> Sent {
         let connection = match self.connection.take() {
             Some(connection) => Ok(connection),
-            None => Connection::open(self.shared.target.address).await,
+            None => Connection::open(self.address).await,
         };
         let Ok(mut connection) = connection else { return Sent::Failed };
         let Ok(answer) = connection.exchange(&self.request).await else { return Sent::Failed };

@@ -56,8 +56,8 @@ impl Published {
 pub enum Intake {
     /// HTTP ingest.
     Http {
-        /// The hub.
-        address: SocketAddr,
+        /// The hub, or the nodes that connections are spread over.
+        addresses: Vec<SocketAddr>,
         /// The path of each tenant's source.
         paths: Arc<Vec<String>>,
         /// Connections, each with one request at a time.
@@ -137,8 +137,8 @@ impl Publisher {
         let counts = Arc::clone(&published);
         let work = move || {
             let outcome = match order.intake.clone() {
-                Intake::Http { address, paths, connections, batch } => {
-                    let target = http::Target { address, paths, connections, batch };
+                Intake::Http { addresses, paths, connections, batch } => {
+                    let target = http::Target { addresses, paths, connections, batch };
                     run_here(http::publish(order, target, clock, counts, delivered))
                         .map_err(|error| Failure::Thread { name: "generator", reason: error.to_string() })
                 }

@@ -137,10 +137,39 @@ pub struct Figures {
     pub rss_mib: Option<f64>,
     /// In the whole phase; of the last process where the hub was restarted.
     pub fsyncs: f64,
+    /// What went to the CQL server, in the whole phase; absent with the embedded store.
+    #[serde(default)]
+    pub cql: Option<CqlFigures>,
     /// In the window.
     pub written_bytes: Option<u64>,
     /// In the window.
     pub machine: Shares,
+}
+
+/// What went to the CQL server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CqlFigures {
+    /// Writes, reads and conditional writes, of an event.
+    pub requests_per_event: f64,
+    /// Rows in the writes, of an event.
+    pub rows_per_event: f64,
+    /// Batches of the engine, of an event.
+    pub batches_per_event: f64,
+    /// The bare loop that did the same.
+    pub bare: Option<BareCqlFigures>,
+}
+
+/// What the bare loop on CQL did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BareCqlFigures {
+    /// Events a second.
+    pub per_second: f64,
+    /// Events per second of its own processor time.
+    pub per_processor_second: f64,
+    /// Writes of an event.
+    pub requests_per_event: f64,
+    /// Rows in them, of an event.
+    pub rows_per_event: f64,
 }
 
 /// Numbers of a phase.
@@ -191,6 +220,14 @@ pub struct Point {
     pub hub_processors: Option<f64>,
     /// Share of the machine without work.
     pub idle: f64,
+}
+
+impl Figures {
+    /// Deliveries a second over the bare driver loop's.
+    #[must_use]
+    pub fn of_bare_cql(&self) -> Option<f64> {
+        self.cql.and_then(|cql| cql.bare).map(|bare| self.deliveries_per_second / bare.per_second)
+    }
 }
 
 impl Phase {

@@ -1,6 +1,6 @@
 //! Goals that several scenarios have.
 
-use crate::hub::Stage;
+use crate::hub::{Hub, Stage};
 use crate::report::{Counts, Goal, Phase, Rule};
 use crate::session::Session;
 
@@ -39,7 +39,7 @@ pub fn judge_counts(session: &mut Session, repeats: Repeats) {
 
 /// Errors in the hub's log; call it before the stage goes.
 pub fn judge_log(session: &mut Session, stage: &Stage, name: &str) {
-    let errors = stage.hub.errors();
+    let errors: Vec<String> = stage.hubs.iter().flat_map(Hub::errors).collect();
     for error in errors.iter().take(5) {
         session.progress.say(&format!("the hub's log: {error}"));
     }
