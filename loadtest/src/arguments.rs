@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use crate::failure::Failure;
 use crate::scenario::Scenario;
 
 /// Loads a hub and reports what it does: as JSON, and as a page with plots. Exits 1 when the scenario does not pass.
@@ -105,4 +106,79 @@ pub enum StoreKind {
     Embedded,
     /// A cluster of `ScyllaDB` or Apache Cassandra, and Kafka
     Scylla,
+}
+
+impl Arguments {
+    /// Refuses what does not go together.
+    ///
+    /// # Errors
+    /// Names the argument and the rule.
+    pub fn check(&self) -> Result<(), Failure> {
+        let refused = |argument, rule: &str| Err(Failure::Argument { argument, rule: rule.to_owned() });
+        if self.nodes == 0 {
+            return refused("--nodes", "must be at least 1");
+        }
+        match self.store {
+            StoreKind::Embedded if self.nodes > 1 => {
+                return refused("--nodes", "must be 1: the embedded store has one process; `--store scylla` has many");
+            }
+            StoreKind::Scylla if self.address.is_some() => {
+                return refused("--address", "a running hub has a store already: leave `--store` out");
+            }
+            StoreKind::Scylla if matches!(self.scenario, Scenario::Restart | Scenario::Smoke) => {
+                let rule = "`restart` and `smoke` kill a hub and start it on its data directory, which a node has not; \
+                            `cargo test --features real --test real cluster::kills` kills nodes";
+                return refused("--store", rule);
+            }
+            StoreKind::Embedded | StoreKind::Scylla => {}
+        }
+        if self.address.is_some() && self.intake == IntakeKind::Kafka {
+            return refused("--address", "a running hub is driven by `--in http`: its topics are its own");
+        }
+        if self.connections == 0 || self.batch == Some(0) || self.outstanding == 0 {
+            return refused("--connections, --batch, --outstanding", "must be at least 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The argument that is refused, if one is.
+    fn refused(line: &str) -> Option<&'static str> {
+        let arguments = Arguments::parse_from(std::iter::once("loadtest").chain(line.split(' ')));
+        match arguments.check() {
+            Ok(()) => None,
+            Err(Failure::Argument { argument, .. }) => Some(argument),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_cluster_has_as_many_nodes_as_asked_and_other_stores_one() {
+        assert_eq!(refused("closed --store scylla --nodes 3"), None);
+        assert_eq!(refused("steady --store scylla"), None);
+        assert_eq!(refused("closed"), None);
+        assert_eq!(refused("closed --nodes 2"), Some("--nodes"));
+        assert_eq!(refused("closed --store scylla --nodes 0"), Some("--nodes"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_on_a_cluster_is_refused() {
+        for scenario in ["restart", "smoke"] {
+            assert_eq!(refused(&format!("{scenario} --store scylla")), Some("--store"));
+            assert_eq!(refused(scenario), None);
+        }
+        assert_eq!(refused("closed --store scylla --address 127.0.0.1:80"), Some("--address"));
+    }
+
+    #[test]
+    fn nothing_is_driven_with_nothing() {
+        assert_eq!(refused("closed --address 127.0.0.1:80 --in kafka"), Some("--address"));
+        for none in ["--connections", "--batch", "--outstanding"] {
+            assert!(refused(&format!("closed {none} 0")).is_some());
+        }
+    }
 }

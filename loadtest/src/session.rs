@@ -18,7 +18,6 @@ use crate::plan::{Group, Plan};
 use crate::progress::Progress;
 use crate::receive::{Receivers, Temper, Transport};
 use crate::report::{BareCqlFigures, CeilingRun, FORMAT, Goal, Phase, Report};
-use crate::scenario::Scenario;
 
 /// One tenant gets an eighth of a shard's attempts: enough for one destination with 256 of them.
 const DISPATCH_WORKERS: u32 = 2_048;
@@ -56,7 +55,7 @@ impl Session {
     /// # Errors
     /// When something is asked for that there is not.
     pub async fn start(arguments: Arguments, clock: Clock, interruption: Interruption) -> Result<Self, Failure> {
-        refuse(&arguments)?;
+        arguments.check()?;
         let progress = Progress::new(clock);
         let binary = match arguments.address {
             Some(_) => None,
@@ -306,34 +305,6 @@ impl Session {
     pub fn judge(&mut self, goal: Goal) {
         self.report.goals.push(goal);
     }
-}
-
-fn refuse(arguments: &Arguments) -> Result<(), Failure> {
-    let refused = |argument, rule: &str| Err(Failure::Argument { argument, rule: rule.to_owned() });
-    if arguments.nodes == 0 {
-        return refused("--nodes", "must be at least 1");
-    }
-    match arguments.store {
-        StoreKind::Embedded if arguments.nodes > 1 => {
-            return refused("--nodes", "must be 1: the embedded store has one process; `--store scylla` has many");
-        }
-        StoreKind::Scylla if arguments.address.is_some() => {
-            return refused("--address", "a running hub has a store already: leave `--store` out");
-        }
-        StoreKind::Scylla if arguments.scenario == Scenario::Restart => {
-            let rule = "`restart` is about one hub's data directory; \
-                        `cargo test --features real --test real cluster::kills` kills nodes of a cluster";
-            return refused("--store", rule);
-        }
-        StoreKind::Embedded | StoreKind::Scylla => {}
-    }
-    if arguments.address.is_some() && arguments.intake == IntakeKind::Kafka {
-        return refused("--address", "a running hub is driven by `--in http`: its topics are its own");
-    }
-    if arguments.connections == 0 || arguments.batch == Some(0) || arguments.outstanding == 0 {
-        return refused("--connections, --batch, --outstanding", "must be at least 1");
-    }
-    Ok(())
 }
 
 fn settings(arguments: &Arguments) -> BTreeMap<String, String> {

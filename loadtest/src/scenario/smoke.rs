@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::goals::{self, Repeats};
 use super::noisy::Trial;
 use super::{hot_tenant, large, noisy, restart, retries, tls};
-use crate::arguments::StoreKind;
 use crate::drive::{Drive, Load};
 use crate::failure::Failure;
 use crate::pace::Pace;
@@ -44,9 +43,7 @@ pub async fn play(session: &mut Session) -> Result<(), Failure> {
     if session.arguments.address.is_none() {
         tls::measure(session, "fifo", Plan::fifo(20, 10), length).await?;
     }
-    // Killing is another matter on a cluster, whose nodes have no data.
-    let kills = session.arguments.address.is_none() && session.arguments.store == StoreKind::Embedded;
-    let repeats = if kills {
+    let repeats = if session.arguments.address.is_none() {
         let events = session.arguments.events.unwrap_or(RESTART_EVENTS);
         Repeats::AtMost(restart::kill_and_start(session, events).await?.1)
     } else {

@@ -28,7 +28,8 @@ pub fn page(report: &Report, baseline: Option<&Report>) -> Markup {
                 header { (head(report)) }
                 main {
                     section { h2 { "Goals" } p { (report.passes_when) } (tables::goals(report)) }
-                    section { h2 { "Figures" } (tables::figures(report, baseline)) (tables::counts(report)) (tables::threads(report))
+                    section { h2 { "Figures" } (tables::figures(report, baseline)) (tables::counts(report)) (tables::cql(report))
+                        (tables::threads(report))
                         @if !report.notes.is_empty() { ul.notes { @for note in &report.notes { li { (note) } } } }
                     }
                     @if let Some(curves) = curves(report) { section { h2 { "Latency" } (curves) } }

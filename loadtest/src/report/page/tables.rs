@@ -172,6 +172,37 @@ pub fn threads(report: &Report) -> Markup {
     }
 }
 
+/// What an event is to the CQL server, beside a bare loop that does the same.
+pub fn cql(report: &Report) -> Markup {
+    let phases: Vec<_> = report.phases.iter().filter_map(|phase| Some((phase, phase.figures.cql?))).collect();
+    html! {
+        @if !phases.is_empty() {
+            h3 { "CQL" }
+            div.table { table {
+                thead { tr {
+                    th { "phase" } th.number { "requests per event" } th.number { "rows per event" }
+                    th.number { "bare loop: requests" } th.number { "rows" } th.number { "events/s" }
+                    th.number { "deliveries/s over that" }
+                } }
+                tbody { @for (phase, cql) in phases { tr {
+                    td { (phase.name) }
+                    td.number { (precise(Some(cql.requests_per_event))) }
+                    td.number { (number(cql.rows_per_event)) }
+                    td.number { (precise(cql.bare.map(|bare| bare.requests_per_event))) }
+                    td.number { (maybe(cql.bare.map(|bare| bare.rows_per_event))) }
+                    td.number { (maybe(cql.bare.map(|bare| bare.per_second.round()))) }
+                    td.number { (maybe(phase.figures.of_bare_cql())) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// A number that is well below one.
+fn precise(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"))
+}
+
 fn count(value: u64) -> String {
     number(value as f64)
 }
