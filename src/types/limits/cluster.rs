@@ -55,9 +55,9 @@ pub const COMMAND_LOOKS: u32 = 43;
 /// A position in a slot is told to the group this long after all before it became durable: the servers of a cluster
 /// sync their commit log every 10 s by default, and may lose what came after with all replicas at once.
 pub const SYNC_GRACE: Duration = Duration::from_secs(15);
-/// A slot that is to go to another node is given back when its attempts have ended, at the latest after this: the rest
-/// of them run on as claims that the next owner waits for.
-pub const SLOT_RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// A slot that is to go back to the group is given back when its attempts have ended, at the latest after this: the whole
+/// group waits for it. The rest of them run on as claims, whose outcomes the next owner looks for each second.
+pub const SLOT_RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 /// Nodes that hold slots on a lease have no shorter session timeout: a lease is that less a margin, told each second.
 pub const LEASE_SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(10);
 /// A lease on slots ends this much before the group's session timeout: for clocks that do not run alike, and for what

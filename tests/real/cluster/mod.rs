@@ -13,6 +13,7 @@ mod requests;
 mod roles;
 mod salted;
 mod strangers;
+mod takeover;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 use std::time::Duration;
