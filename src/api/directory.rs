@@ -123,6 +123,11 @@ impl Directory {
         self.tenant(tenant).is_some_and(|objects| objects.erasing_since.is_some())
     }
 
+    /// Tenants that are being erased.
+    pub fn erasing(&self) -> impl Iterator<Item = &TenantId> {
+        self.tenants().filter(|(_, objects)| objects.erasing_since.is_some()).map(|(tenant, _)| tenant)
+    }
+
     /// The writes that make this directory into one of `stored`, destinations before their subscriptions, and last what
     /// was deleted, subscriptions before their destinations. Only marks of objects that are known here are among them.
     #[must_use]

@@ -29,6 +29,7 @@ pub mod directory;
 pub mod disabled;
 mod dispatch;
 mod erasure;
+mod erasure_on_cluster;
 mod follow;
 pub mod head_tap;
 pub mod health;

@@ -3,6 +3,7 @@
 //! It lives on one executor. Handlers are short: parse → call → view. No borrow is held over an await.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use crate::deliver::Client;
 use crate::deliver::dns::Resolver;
 use crate::runtime::Clock;
+use crate::store::scylla::token;
 use crate::store::{ConfigRecord, FeedNumber, Queries, Store};
 use crate::types::ids::uuid_v7;
 use crate::types::{Slot, TenantId, Time};
@@ -89,6 +91,10 @@ pub struct Service {
     pub backup: RefCell<Option<Backup>>,
     /// How often tenants pull.
     pub pulls: RefCell<PullRate>,
+    /// Tenants whose erasure is gone on with here.
+    pub erasing: RefCell<BTreeSet<TenantId>>,
+    /// This process, among those that may drive an erasure.
+    pub driver: Uuid,
     clock: Clock,
     check_url: Box<UrlCheck>,
     idempotency: RefCell<Table>,
@@ -108,6 +114,8 @@ impl Service {
             verifier: Verifier::new(),
             backup: RefCell::default(),
             pulls: RefCell::new(PullRate::new(settings.pull)),
+            erasing: RefCell::default(),
+            driver: token(),
             clock,
             check_url: Box::new(move |url| guard.check_url(url).map_err(|error| error.to_string())),
             idempotency: RefCell::new(Table::new(settings.idempotency_ttl)),

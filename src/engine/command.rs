@@ -59,9 +59,8 @@ impl Shard {
         let own = slot.filter(|slot| Slot::of(command.tenant(), self.settings.slots) == *slot);
         let possible = match (&command, asker.record) {
             (Command::Retry { key, .. }, Some((_, offset))) => own == Some(key.slot) && key.sequence.0 <= offset,
-            (Command::Retry { .. }, None) | (Command::ResetCircuit(..) | Command::ClearFailures(..), _) => {
-                own.is_some()
-            }
+            (Command::Retry { .. }, None)
+            | (Command::ResetCircuit(..) | Command::ClearFailures(..) | Command::Mark(_), _) => own.is_some(),
         };
         if !possible {
             return self.command_done(asker, CommandResult::NotFound);
@@ -90,7 +89,20 @@ impl Shard {
                 let key = *key;
                 self.retry(errand, key, now);
             }
+            Command::Mark(_) => self.mark(*asker, slot),
         }
+    }
+
+    /// What stood before it in the tenant's line has been taken in; what that writes is to be durable.
+    fn mark(&mut self, asker: Asker, slot: Slot) {
+        if self.draining || self.slots.get(&slot).is_none_or(|slot| slot.phase == SlotPhase::Loading) {
+            if asker.record.is_none() {
+                self.command_done(asker, CommandResult::Busy);
+            }
+            return;
+        }
+        let own = asker.record.map(|(_, offset)| JobKey { slot, sequence: Sequence(offset + 1), ordinal: 0 });
+        self.follow_command(slot, asker, CommandResult::Done(own));
     }
 
     /// A command is done, and what it wrote is durable.
@@ -305,7 +317,7 @@ impl Shard {
         self.slot(slot).locked.remove(&sequence);
         let on_this = |errand: &Errand| match &errand.command {
             Command::Retry { key, .. } => key.slot == slot && key.sequence == sequence,
-            Command::ResetCircuit(..) | Command::ClearFailures(..) => false,
+            Command::ResetCircuit(..) | Command::ClearFailures(..) | Command::Mark(_) => false,
         };
         while !self.slot(slot).locked.contains(&sequence)
             && let Some(position) = self.commands_waiting.iter().position(on_this)

@@ -348,6 +348,9 @@ pub enum Command {
     ResetCircuit(TenantId, DestinationId),
     /// A probe succeeded: closes the circuit and clears the failure span.
     ClearFailures(TenantId, DestinationId),
+    /// Changes nothing: done once all that came before it for this tenant is durable. On a lane it is done with a key that
+    /// holds its own sequence, which all that came before lies below.
+    Mark(TenantId),
 }
 
 impl Command {
@@ -355,7 +358,10 @@ impl Command {
     #[must_use]
     pub const fn tenant(&self) -> &TenantId {
         match self {
-            Self::Retry { tenant, .. } | Self::ResetCircuit(tenant, _) | Self::ClearFailures(tenant, _) => tenant,
+            Self::Retry { tenant, .. }
+            | Self::ResetCircuit(tenant, _)
+            | Self::ClearFailures(tenant, _)
+            | Self::Mark(tenant) => tenant,
         }
     }
 }

@@ -373,8 +373,7 @@ pub const CQL_DELIVERIES_EVENTS: usize = 512;
 pub const CQL_PAGE_RECORDS: i32 = 16;
 /// Rows at a chunk's begin in which its first event is looked for: an event's own row comes before its jobs'.
 pub const CQL_CHUNK_HEAD_ROWS: i32 = 32;
-/// Of two events of a slot, the one received so much later has the higher number: ingest nodes' clocks differ by
-/// seconds, and an event waits for the slot topic at most minutes.
+/// An event of a slot received so much later has the higher number: nodes' clocks and their ways into it differ by less.
 pub const CQL_ARRIVAL_SPREAD: Duration = Duration::from_secs(600);
 /// Queries of the API that run at once: each may hold [`SCAN_MAX_BYTES`].
 pub const CQL_QUERIES_AT_ONCE: usize = 16;
@@ -408,6 +407,8 @@ pub const SECRET_OVERLAP_MAX_S: u32 = 604_800;
 pub const PATH_MAX_BYTES: usize = 4_096;
 /// How often an erasure looks whether the tenant's last attempt has ended.
 pub const ERASURE_LOOK: Duration = Duration::from_millis(500);
+/// A driver of an erasure not heard of for so long has lost it to whoever asks next; others ask as often.
+pub const ERASURE_LEASE: Duration = Duration::from_secs(20);
 /// An `Idempotency-Key`'s bytes.
 pub const IDEMPOTENCY_KEY_MAX_BYTES: usize = 255;
 /// Idempotency keys remembered of one tenant; beyond it that tenant's oldest is forgotten.

@@ -23,7 +23,9 @@ pub fn begin(api: &Service, call: &Call) -> Result<Answer, Problem> {
     if last.as_ref().is_some_and(Backup::is_running) {
         return Err(Problem::new(409, "backup_running", "one backup at a time"));
     }
-    let store = api.store.embedded().ok_or_else(|| Problem::not_on_a_cluster("its servers' own tools make backups"))?;
+    let means = "its servers' own tools make backups: take a snapshot of the keyspace on every server (`nodetool snapshot`), \
+                 and keep the key-encryption key elsewhere";
+    let store = api.store.embedded().ok_or_else(|| Problem::not_on_a_cluster(means))?;
     let begun = Backup::begin(store.clone(), &path, call.now)?;
     let answer = Answer::json(202, &begun.view());
     *last = Some(begun);

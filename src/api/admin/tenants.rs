@@ -39,5 +39,12 @@ pub async fn resume(api: &Service, tenant: &TenantId) -> Result<Answer, Problem>
 /// 503 when the store did not take it.
 pub async fn erase(api: &Rc<Service>, tenant: &TenantId) -> Result<Answer, Problem> {
     erasure::begin(api, tenant).await?;
-    Ok(Answer::json(202, &json!({"tenant": tenant, "erasing": true})))
+    let remains = match api.store.embedded() {
+        Some(_) => "backups, and what stands in producers' topics",
+        None => {
+            "backups, what stands in producers' topics, records of the slot topic until they are deleted there, and the \
+                 configuration's feed for a day"
+        }
+    };
+    Ok(Answer::json(202, &json!({"tenant": tenant, "erasing": true, "remains": remains})))
 }

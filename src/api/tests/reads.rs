@@ -267,7 +267,7 @@ fn many_are_retried_oldest_first() {
         let commands = hub.notes.commands.borrow();
         let keys = commands.iter().filter_map(|command| match command {
             Command::Retry { key, .. } => Some(*key),
-            Command::ResetCircuit(..) | Command::ClearFailures(..) => None,
+            Command::ResetCircuit(..) | Command::ClearFailures(..) | Command::Mark(_) => None,
         });
         assert_eq!(keys.collect::<Vec<_>>(), [key(1), key(2), key(3), key(4)]);
     });

@@ -113,7 +113,7 @@ pub fn run() -> impl Strategy<Value = RunRow> {
 }
 
 pub fn command(tenant: &TenantId) -> impl Strategy<Value = Command> + use<> {
-    let (retried, reset, cleared) = (tenant.clone(), tenant.clone(), tenant.clone());
+    let (retried, reset, cleared, marked) = (tenant.clone(), tenant.clone(), tenant.clone(), tenant.clone());
     prop_oneof![
         (job_key(), uuid(), trigger()).prop_map(move |(key, run, trigger)| Command::Retry {
             tenant: retried.clone(),
@@ -123,6 +123,7 @@ pub fn command(tenant: &TenantId) -> impl Strategy<Value = Command> + use<> {
         }),
         uuid().prop_map(move |id| Command::ResetCircuit(reset.clone(), DestinationId(id))),
         uuid().prop_map(move |id| Command::ClearFailures(cleared.clone(), DestinationId(id))),
+        Just(Command::Mark(marked)),
     ]
 }
 

@@ -18,6 +18,7 @@ const COMMAND: u8 = 2;
 const RETRY: u8 = 1;
 const RESET_CIRCUIT: u8 = 2;
 const CLEAR_FAILURES: u8 = 3;
+const MARK: u8 = 4;
 
 /// What comes into a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +92,7 @@ fn put_command(out: &mut Vec<u8>, command: &Command) {
             out.push(CLEAR_FAILURES);
             put_uuid(out, destination.0);
         }
+        Command::Mark(_) => out.push(MARK),
     }
 }
 
@@ -105,7 +107,8 @@ fn read_command(tenant: &TenantId, reader: &mut Reader<'_>) -> Result<Command, C
         },
         RESET_CIRCUIT => Command::ResetCircuit(tenant, DestinationId(reader.uuid()?)),
         CLEAR_FAILURES => Command::ClearFailures(tenant, DestinationId(reader.uuid()?)),
-        0 | 4.. => return Err(reader.fault("command")),
+        MARK => Command::Mark(tenant),
+        0 | 5.. => return Err(reader.fault("command")),
     })
 }
 
@@ -162,7 +165,7 @@ mod tests {
         assert_eq!(fault(&[VERSION, 3]), CodecError::Value { kind: KIND, field: "inbound" });
         let mut command = vec![VERSION, COMMAND];
         command.extend_from_slice(&[0; 16]);
-        command.push(4);
+        command.push(5);
         assert_eq!(fault(&command), CodecError::Value { kind: KIND, field: "command" });
 
         let event = samples::plain_event("t", 1);

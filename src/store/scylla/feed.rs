@@ -219,7 +219,7 @@ const fn lifetime(key: &ConfigKey, writing: Writing) -> i32 {
 }
 
 /// Tenants are spread over buckets as over slots.
-fn bucket_of(tenant: &TenantId) -> u16 {
+pub(super) fn bucket_of(tenant: &TenantId) -> u16 {
     Slot::of(tenant, limits::CQL_CONFIG_BUCKETS).0
 }
 

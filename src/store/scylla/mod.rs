@@ -11,7 +11,7 @@
 //!
 //! Invariants: nobody is told `Committed` before all phases are acknowledged by a quorum of the local datacenter; a
 //! request whose fate is unknown refuses its batch as unavailable, never as rejected; nothing is deleted row by row but
-//! cursors, destinations and configuration. How the configuration changes stands in `feed.rs`.
+//! cursors, destinations, configuration, and what is left of a tenant that is erased ([`erase`]). How the configuration changes stands in `feed.rs`.
 
 #[cfg(feature = "serve")]
 mod answers;
@@ -23,6 +23,9 @@ mod connect;
 #[cfg(feature = "serve")]
 mod deployment;
 pub mod epoch;
+#[cfg(feature = "serve")]
+mod erase;
+pub mod erase_statement;
 #[cfg(feature = "serve")]
 mod feed;
 #[cfg(feature = "serve")]
@@ -50,6 +53,8 @@ mod take;
 #[cfg(feature = "serve")]
 pub use connect::{ClusterError, ClusterSettings};
 pub use epoch::Epoch;
+#[cfg(feature = "serve")]
+pub use erase::{Doomed, Erased, Field};
 #[cfg(feature = "serve")]
 pub use feed::{ConfigureError, FollowError};
 #[cfg(feature = "serve")]

@@ -1,4 +1,4 @@
-//! What is read, and the conditional writes: one takes a slot, one changes the configuration.
+//! What is read, and the conditional writes: one takes a slot, one changes the configuration, two hold an erasure.
 
 use super::api_query::ApiQuery;
 use crate::types::limits;
@@ -52,13 +52,17 @@ pub enum Query {
     ConfigEntries,
     /// Records of the configuration in one bucket.
     Config,
+    /// Takes an erasure, if nobody has it.
+    TakeErasure,
+    /// Keeps an erasure for longer, if it is one's own.
+    KeepErasure,
     /// What only the API asks.
     Api(ApiQuery),
 }
 
 impl Query {
     /// All but the API's.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::LastOwner,
         Self::Take,
         Self::Overflow,
@@ -82,6 +86,8 @@ impl Query {
         Self::ChangeConfig,
         Self::ConfigEntries,
         Self::Config,
+        Self::TakeErasure,
+        Self::KeepErasure,
     ];
 
     /// The CQL.
@@ -139,6 +145,8 @@ impl Query {
                 "SELECT number, writer, change FROM config_feed WHERE chunk = ? AND number >= ? LIMIT ?"
             }
             Self::Config => "SELECT key, value FROM config WHERE bucket = ?",
+            Self::TakeErasure => "INSERT INTO erasures (tenant, driver) VALUES (?, ?) IF NOT EXISTS USING TTL ?",
+            Self::KeepErasure => "UPDATE erasures USING TTL ? SET driver = ? WHERE tenant = ? IF driver = ?",
         }
     }
 
@@ -151,7 +159,7 @@ impl Query {
     /// Whether it is a conditional write: sent twice it may find its own first one.
     #[must_use]
     pub fn is_conditional(self) -> bool {
-        matches!(self, Self::Take | Self::ChangeConfig)
+        matches!(self, Self::Take | Self::ChangeConfig | Self::TakeErasure | Self::KeepErasure)
     }
 
     /// Rows that the server sends in one page.

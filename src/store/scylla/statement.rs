@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::erase_statement::Erase;
 use crate::types::{LaneName, Sequence, Slot, TenantId, limits};
 
 /// A value bound to a statement.
@@ -214,11 +215,13 @@ pub enum Statement {
     RemoveConfig,
     /// A change of the configuration.
     PutConfigEntry,
+    /// Something of a tenant is erased.
+    Erase(Erase),
 }
 
 impl Statement {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 33] = [
         Self::PutPayload,
         Self::PutLogChunk,
         Self::PutDueMinute,
@@ -243,6 +246,15 @@ impl Statement {
         Self::PutConfig,
         Self::RemoveConfig,
         Self::PutConfigEntry,
+        Self::Erase(Erase::Event),
+        Self::Erase(Erase::Payload),
+        Self::Erase(Erase::Index),
+        Self::Erase(Erase::Due),
+        Self::Erase(Erase::DeadLetter),
+        Self::Erase(Erase::DeadLetterByHour),
+        Self::Erase(Erase::DeadLettersOfEvent),
+        Self::Erase(Erase::Quarantine),
+        Self::Erase(Erase::ProducerDeadLetter),
     ];
 
     /// The CQL.
@@ -314,6 +326,7 @@ impl Statement {
             Self::PutConfigEntry => {
                 "INSERT INTO config_feed (chunk, number, writer, change) VALUES (?, ?, ?, ?) USING TTL ? AND TIMESTAMP ?"
             }
+            Self::Erase(erase) => erase.text(),
         }
     }
 }

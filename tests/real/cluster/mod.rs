@@ -5,6 +5,7 @@
 
 mod commands;
 mod configuration;
+mod erasure;
 mod kills;
 mod ledger;
 mod outage;

@@ -34,7 +34,7 @@ use crate::types::{Sequence, Slot, Time, limits};
 ///
 /// # Errors
 /// [`ReadError`].
-pub(super) async fn flushed(session: &Session, slot: Slot) -> Result<Sequence, ReadError> {
+pub(in crate::store::scylla) async fn flushed(session: &Session, slot: Slot) -> Result<Sequence, ReadError> {
     type Row = (Option<Vec<u8>>, Option<Vec<u8>>);
     let rows: Vec<Row> = session.rows(ApiQuery::SlotRecord, &[Value::slot(slot)]).await?;
     let newest = rows.into_iter().next();
@@ -87,7 +87,7 @@ async fn first_kept(session: &Session, slot: Slot, (low, high): (u64, u64)) -> R
     if index_chunk(Sequence(low)) == index_chunk(Sequence(high - 1)) {
         return Ok(low);
     }
-    let first = listed_from(session, slot, log_chunk(Sequence(low))).await?;
+    let first = first_listed(session, slot, log_chunk(Sequence(low))).await?;
     Ok(first.map_or(high, |chunk| low.max(first_of(chunk))))
 }
 
@@ -103,7 +103,7 @@ async fn around(
     let (mut low, mut high) = (log_chunk(Sequence(low)), log_chunk(Sequence(high - 1)) + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        match listed_from(session, slot, middle).await?.filter(|chunk| *chunk < high) {
+        match first_listed(session, slot, middle).await?.filter(|chunk| *chunk < high) {
             Some(chunk) if begun_at(session, slot, chunk).await? < at => {
                 before = Some(chunk);
                 low = chunk + 1;
@@ -115,7 +115,11 @@ async fn around(
 }
 
 /// The first chunk of the log from `chunk` on that has events.
-async fn listed_from(session: &Session, slot: Slot, chunk: u64) -> Result<Option<u64>, ReadError> {
+pub(in crate::store::scylla) async fn first_listed(
+    session: &Session,
+    slot: Slot,
+    chunk: u64,
+) -> Result<Option<u64>, ReadError> {
     let rows: Vec<(i64,)> = session.rows(ApiQuery::FirstLogChunk, &[Value::slot(slot), Value::long(chunk)]).await?;
     Ok(rows.into_iter().next().map(|(chunk,)| number_of(chunk)).transpose()?)
 }

@@ -14,6 +14,8 @@ mod index;
 mod marks;
 mod records;
 
+pub(super) use marks::{first_listed, flushed};
+
 use super::api_query::ApiQuery;
 use super::handle::Scylla;
 use super::read::ReadError;
