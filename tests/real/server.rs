@@ -45,6 +45,8 @@ impl Server {
     pub fn freeze(self) -> Frozen {
         let process = self.process();
         signal(process, Signal::STOP);
+        // Until then one that still runs may answer.
+        within(LONG, || format!("all threads of {} to stop", self.name), || all_stopped(process));
         Frozen { process }
     }
 
@@ -97,6 +99,16 @@ impl Drop for Frozen {
 pub fn directory() -> PathBuf {
     std::env::var_os("REAL_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/real"), PathBuf::from)
+}
+
+/// Whether each thread of a process stands still.
+fn all_stopped(process: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("the server runs");
+    threads.flatten().all(|thread| {
+        // The state comes after the name, which stands in parentheses.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
 }
 
 fn signal(process: i32, signal: Signal) {
