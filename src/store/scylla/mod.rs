@@ -11,7 +11,7 @@
 //!
 //! Invariants: nobody is told `Committed` before all phases are acknowledged by a quorum of the local datacenter; a
 //! request whose fate is unknown refuses its batch as unavailable, never as rejected; nothing is deleted row by row but
-//! cursors, destinations, configuration, and what is left of a tenant that is erased ([`erase`]). How the configuration changes stands in `feed.rs`.
+//! cursors, destinations, configuration, and what is left of a tenant that is erased (`erase.rs`). How the configuration changes stands in `feed.rs`.
 
 #[cfg(feature = "serve")]
 mod answers;
