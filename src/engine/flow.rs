@@ -60,7 +60,6 @@ impl Shard {
             self.counters.commit_rows += batch.rows.len() as u64;
             self.outputs.push_back(Output::Commit(batch));
         }
-        self.waiting_units.extend(self.window.opens_at());
         sent
     }
 

@@ -288,7 +288,8 @@ impl Shard {
     /// When [`Shard::handle_timeout`] is to be called at the latest, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Time, TimeoutReason)> {
-        let unit = self.waiting_units.first().map(|(at, _)| (*at, TimeoutReason::Store));
+        let batch = self.waiting_units.first().map(|(at, _)| *at);
+        let unit = batch.into_iter().chain(self.window.opens_at()).min().map(|at| (at, TimeoutReason::Store));
         if self.is_retired() {
             return unit;
         }

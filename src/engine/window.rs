@@ -53,10 +53,10 @@ impl Window {
         self.taken.retain(|(_, other)| *other != unit);
     }
 
-    /// When the next unit in line, which is named, has a place at the latest.
-    pub(super) fn opens_at(&self) -> Option<(Time, Unit)> {
-        let ((sent, _), unit) = (self.taken.front()?, self.line.front()?);
-        Some((*sent + limits::BATCH_SLOW, *unit))
+    /// When the next unit in line has a place at the latest.
+    pub(super) fn opens_at(&self) -> Option<Time> {
+        self.line.front()?;
+        self.taken.front().map(|(sent, _)| *sent + limits::BATCH_SLOW)
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn a_slow_batch_gives_its_place_up() {
         let mut window = full();
-        let (at, unit) = window.opens_at().expect("one waits");
-        assert_eq!((at, unit), (Time(1) + limits::BATCH_SLOW, slot(2)));
+        let at = window.opens_at().expect("one waits");
+        assert_eq!(at, Time(1) + limits::BATCH_SLOW);
         assert_eq!([window.admit(at), window.admit(at)], [Some(slot(2)), None]);
         window.leave(slot(0));
         assert_eq!(window.admit(at), None, "it had no place any more");

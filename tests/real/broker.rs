@@ -1,5 +1,6 @@
 //! The real broker: topics made and looked at, records produced, and its process stopped and started again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -10,9 +11,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, Producer as _};
 use rdkafka::{ClientConfig, TopicPartitionList};
 
+use super::harness::CloudEvent;
 use super::patience::LONG;
 use super::record::Record;
 use super::server::{Frozen, Server, Stopped, directory};
+use super::stage::tenant_name;
 
 /// Where `tests/real/servers` has it listen.
 pub const ADDRESS: &str = "127.0.0.1:19092";
@@ -124,6 +127,22 @@ impl Producer {
     pub fn finish(&self) {
         self.client.flush(LONG).expect("the broker takes all");
         assert_eq!(self.client.in_flight_count(), 0);
+    }
+
+    /// Gives each of the tenants an event, in order, time and again with `pace` between, until told to stop, whether the
+    /// broker is there or not; how many each was given.
+    pub fn keep_giving(&self, topic: &str, tenants: u64, pace: Duration, stop: &AtomicBool) -> u64 {
+        let mut number = 0;
+        while !stop.load(Ordering::SeqCst) {
+            for of in 0..tenants {
+                let event = CloudEvent::new("loan", "paid").with_data(format!("{{\"number\":{number}}}"));
+                self.give(&Record::of(topic, &tenant_name(of), &event));
+            }
+            number += 1;
+            std::thread::sleep(pace);
+        }
+        self.finish();
+        number
     }
 
     /// Gives all of `records` and waits for the broker.

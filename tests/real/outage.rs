@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::broker::{Broker, Producer};
-use super::harness::CloudEvent;
+use super::broker::Broker;
 use super::patience::patiently;
-use super::record::Record;
 use super::stage::{Stage, is_read_up, subscribe, tenant_name};
 use super::tally::{SECRET, Tally};
 
@@ -34,7 +32,7 @@ fn the_hub_goes_on_after_the_broker_was_frozen_and_after_it_was_killed() {
     }
     let (producer, stop) = (broker.producer(), AtomicBool::new(false));
     let per_tenant = std::thread::scope(|scope| {
-        let producing = scope.spawn(|| produce(&producer, &topic, &stop));
+        let producing = scope.spawn(|| producer.keep_giving(&topic, TENANTS, PACE, &stop));
         more_come(&tally);
         let frozen = broker.freeze();
         std::thread::sleep(OUTAGE);
@@ -54,21 +52,6 @@ fn the_hub_goes_on_after_the_broker_was_frozen_and_after_it_was_killed() {
         assert!(numbers == expected, "{tenant}: {} requests for {per_tenant} events", numbers.len());
     }
     println!("{} events through two outages of {OUTAGE:?}: each once and in order", per_tenant * TENANTS);
-}
-
-/// Produces without a pause, whether the broker is there or not; gives the number of events of each tenant.
-fn produce(producer: &Producer, topic: &str, stop: &AtomicBool) -> u64 {
-    let mut number = 0;
-    while !stop.load(Ordering::SeqCst) {
-        for of in 0..TENANTS {
-            let event = CloudEvent::new("loan", "paid").with_data(format!("{{\"number\":{number}}}"));
-            producer.give(&Record::of(topic, &tenant_name(of), &event));
-        }
-        number += 1;
-        std::thread::sleep(PACE);
-    }
-    producer.finish();
-    number
 }
 
 fn more_come(tally: &Tally) {

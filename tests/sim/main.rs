@@ -36,6 +36,7 @@ mod standings;
 mod storage;
 mod trace;
 mod traffic;
+mod turns;
 mod withdrawn;
 mod words;
 mod world;

@@ -15,7 +15,7 @@ const NODES: usize = 2;
 /// Unsettled records beyond which the cluster takes nothing in.
 const LAG_MAX: &str = "100";
 /// How long what is stopped stays so, at least.
-const OUTAGE: Duration = Duration::from_secs(20);
+const OUTAGE: Duration = Duration::from_secs(30);
 
 /// A tenant whose events come in by one node, and what its receiver gets.
 struct Line {

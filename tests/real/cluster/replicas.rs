@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use super::ledger::Ledger;
 use super::{Cluster, Everywhere, short_of_breath, topic_of};
-use crate::broker::{Broker, Producer};
-use crate::harness::{CloudEvent, Hub, Tenant};
+use crate::broker::Broker;
+use crate::harness::{Hub, Tenant};
 use crate::patience::{LONG, patiently, within};
-use crate::record::Record;
 use crate::server::Server;
 use crate::stage::{subscribe, tenant_name};
 use crate::tally::SECRET;
@@ -82,7 +81,7 @@ fn a_server_of_three_is_killed_and_no_destination_is_charged() {
     Everywhere::new(&hubs, "the-last");
     let (producer, is_over) = (cluster.broker.producer(), AtomicBool::new(false));
     let per_tenant = std::thread::scope(|scope| {
-        let producing = scope.spawn(|| produce(&producer, &topic, &is_over));
+        let producing = scope.spawn(|| producer.keep_giving(&topic, TENANTS, EACH, &is_over));
         let _over = Over(&is_over);
         more_come(&ledger, "with all servers");
         let killed = RING[0].kill();
@@ -107,21 +106,6 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Gives each tenant events, in order, until it is over; how many.
-fn produce(producer: &Producer, topic: &str, is_over: &AtomicBool) -> u64 {
-    let mut number = 0;
-    while !is_over.load(Ordering::Relaxed) {
-        for of in 0..TENANTS {
-            let event = CloudEvent::new("loan", "paid").with_data(format!("{{\"number\":{number}}}"));
-            producer.give(&Record::of(topic, &tenant_name(of), &event));
-        }
-        number += 1;
-        std::thread::sleep(EACH);
-    }
-    producer.finish();
-    number
 }
 
 fn more_come(ledger: &Ledger, when: &str) {
